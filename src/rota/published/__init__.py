@@ -64,4 +64,4 @@ FORMER_PARAMETERS: Mapping[str, frozenset[str]] = {
     "pollux@authors": frozenset({"patience", "batch_gain"}),
     "tiresias": frozenset({"quantum"}),
 }
-"""By policy: parameters that it took without effect while it had those of published code, or of its paper."""
+"""By policy: parameters once accepted without effect, with those of published code or of its paper."""

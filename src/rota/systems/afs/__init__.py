@@ -1,1 +1,1 @@
-"""AFS: GPUs one by one, to whoever ends first or gains more."""
+"""AFS: GPUs one by one, to the job that ends first or gains more."""

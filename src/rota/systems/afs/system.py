@@ -51,7 +51,7 @@ from rota.stages.resize import Settled
 from rota.stages.sizes import BySize, Sizes, remember_nothing_new, settle_sizes, sizes_now
 
 _SOON_S = 1.0
-"""AFS-P: who may reach the next queue within this counts as there, so that no two decisions follow each other
+"""AFS-P: a job that may reach the next queue within this counts as there, so that no two decisions follow
 closely and undo each other: one because something happened, the other because a limit is reached."""
 _OUTBID = Constraint(Code.POLICY, detail="others end sooner or gain more from the GPUs it could have")
 
@@ -125,9 +125,9 @@ class Afs:
         )
 
     def _at_most(self, snapshot: Snapshot, memory: Memory) -> Decision | None:
-        """The decision where everybody can have all that it can use; None where that is not so.
+        """The decision where each job can have all that it can use; None elsewhere.
 
-        It is what going through everybody comes to: whoever wins, nobody loses.
+        It equals the result of going through all jobs: whichever wins, none loses.
         """
         moment_s, misfits = memory.get("no_place", (-math.inf, ()))
         is_asked_again = moment_s == snapshot.now and misfits
@@ -146,22 +146,22 @@ class Afs:
         return Decision(memory, grants, [], wake=wake, ranking=self._ranking, targets=targets, target=GPUS)
 
     def _most_of(self, snapshot: Snapshot, row: int) -> int:
-        """GPUs that `row` has once no further step makes it faster; 0 if it may be given others still."""
+        """GPUs that `row` has once no further step makes it faster; 0 if it may still be given others."""
         counts = feasible_counts(snapshot.jobs.table, row)
         steps = np.array([0, *counts])
         rates = rates_on(snapshot.know(Knowledge.SCALING), np.full(len(steps), row), steps).tolist()
         level = 0
         while level < len(counts) and rates[level + 1] > rates[level]:
             level += 1
-        # What a resize costs may rule out a step that gains nothing, and so open the way to the next.
+        # The cost of a resize may rule out a step that gains nothing, and so open the way to the next.
         if not level or (self.parameters.resize_cost_s and level < len(counts)):
             return 0
         return counts[level - 1]
 
     def _settled(self, snapshot: Snapshot, memory: Memory, sizes: Sizes) -> Settled:
-        """Shares, grants and preemptions that stand when asked again at once.
+        """Shares, grants and preemptions that would not change if asked for again at once.
 
-        Who was resized of late shrinks only if somebody has to wait otherwise: then nobody waits any more.
+        A job resized recently shrinks only if a job would wait otherwise: after that no job waits.
         """
         calm = sizes.calm()
         if calm is not None:
@@ -204,13 +204,13 @@ class Afs:
         return fill_apathetic(Filling(rates, counts, caps), sizes.gpus, alone_s.tolist(), work)
 
     def _left(self, snapshot: Snapshot, rows: Ints) -> Floats:
-        """w: work left of each job, in the unit of its speeds; infinite if nobody knows."""
+        """w: work left of each job, in the unit of its speeds; infinite if it is unknown."""
         asked = rates_on(snapshot.know(Knowledge.SCALING), rows, snapshot.jobs.gpus[rows])
         left: Floats = np.maximum(remaining_s(snapshot, rows), 0.0) * asked
         return np.where(np.isnan(left), math.inf, left)
 
     def _paying(self, counts: Sequence[int], has: int, rates: Sequence[float], left: float) -> Sequence[int]:
-        """Of `counts`, those that a job which has `has` GPUs would not get in vain.
+        """The numbers of `counts` that a job with `has` GPUs would not get in vain.
 
         One that ends within the cost of a resize is left alone; a larger number has to save as much.
         """
@@ -222,7 +222,7 @@ class Afs:
         return [k for k in counts if k <= has or left / rates[has] - left / rates[k] > cost_s] or (has,)
 
     def _served(self, snapshot: Snapshot, rows: Ints) -> Floats:
-        """GPU time received, or the queue that it has led to."""
+        """GPU time received, or the queue that it leads to."""
         served: Floats = snapshot.jobs.service_gpu_s(rows)
         if not self.parameters.queues:
             return served
@@ -234,11 +234,11 @@ class Afs:
         return queue.astype(np.float64)
 
     def _just_begun(self, snapshot: Snapshot, memory: Memory) -> frozenset[int]:
-        """AFS-P: who restores, or has worked for less than a period since: stopped now, it would get nowhere.
+        """AFS-P: jobs that restore, or worked for less than a period since: stopped now, they get nowhere.
 
         A period may be shorter than a start and what is lost since the last checkpoint: jobs that took turns
-        so fast would never end.  They come before all others when everybody gets the least, and only then:
-        who has begun by a decision has the same share when asked again.
+        so fast would never end.  They come before all others when every job gets the least, and only then:
+        a job that has begun by a decision has the same share when asked again.
         """
         if self.parameters.lengths or self.parameters.queues:
             return frozenset()
@@ -252,7 +252,7 @@ class Afs:
         return frozenset(row for row, at_s in works_s.items() if snapshot.now < at_s + period_s)
 
     def _look_again_s(self, snapshot: Snapshot, shares: Mapping[int, int]) -> float:
-        """AFS-P: when GPU time received may decide otherwise, though nothing happens but that."""
+        """AFS-P: when the GPU time received alone may change the decision, without any event."""
         if self.parameters.lengths or len(shares) < 2:
             return math.inf
         if not self.parameters.queues:

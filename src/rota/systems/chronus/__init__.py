@@ -1,1 +1,1 @@
-"""Chronus: deadlines that are kept by leases planned ahead, and all else on what they leave."""
+"""Chronus: deadlines kept by leases planned ahead; all other jobs run on what they leave."""

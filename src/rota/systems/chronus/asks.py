@@ -17,9 +17,9 @@ from rota.stages.sizes import on_closed
 from rota.systems.chronus.parameters import ChronusParameters
 
 STRICT_VALUE = 10.0
-"""What it is worth to keep the deadline of a job that has one only."""
+"""Value of keeping the deadline of a job that has only one."""
 _UNITS = 20
-"""Estimates are rounded down to so many parts of a lease: whole minutes of 20."""
+"""Estimates are rounded down to this number of parts of a lease: whole minutes of 20."""
 _MOST_S = 1e9
 _STOPS = Can.SUSPEND | Can.CHECKPOINT | Can.RESIZE
 
@@ -31,12 +31,12 @@ class LeaseAsk(NamedTuple):
     gpus: float
     """GPUs that it takes."""
     planned: int
-    """GPUs that it is planned with: numbers that nodes can be divided into; 0 while it runs on a node that is
-    drained, where it goes on beside the plan."""
+    """GPUs in its plan, a number into which nodes can be divided; 0 while it runs on a drained node,
+    where it goes on beside the plan."""
     left_s: float
-    """What is left of its estimate; 0 or less if it has outrun it."""
+    """Seconds left of its estimate; 0 or less if it has outrun it."""
     least_s: float
-    """What is left of its run time alone, without the stops and the margin of the estimate."""
+    """Seconds left of its run time alone, without the stops and the margin of the estimate."""
     dues: tuple[tuple[float, float], ...]
     """Its deadlines with what each is worth, the earliest first; none for best effort."""
     submit_s: float
@@ -47,7 +47,7 @@ class LeaseAsk(NamedTuple):
 
     @property
     def beside_drained(self) -> float:
-        """GPUs that it takes of those which are not drained: not rounded up, as planning alone does that."""
+        """Its GPUs on nodes that are not drained; not rounded up, as only planning does that."""
         return self.gpus if self.planned else 0.0
 
     @property
@@ -87,33 +87,33 @@ def planned_gpus(gpus: float, capacity: int) -> int:
 
 
 class Requested:
-    """What does not change as long as no request does: of every row, with those still to come."""
+    """Data that stays the same as long as no request changes: for every row, also future ones."""
 
     def __init__(self, snapshot: Snapshot, capacity: int, parameters: ChronusParameters) -> None:
         self.jobs, self.cluster, self.capacity = snapshot.jobs.table, snapshot.cluster, capacity
         jobs = self.jobs
         self.claims: Floats = jobs.gpus * jobs.gpu_share
-        """GPUs that each takes."""
+        """GPUs that each row takes."""
         sizes, place = np.unique(self.claims, return_inverse=True)
         factors = [1.0 + overhead_s(gpus, parameters) / parameters.lease_s for gpus in sizes.tolist()]
         self.factor: Floats = np.array(factors)[place]
-        """By which one stop in each lease makes each longer."""
+        """Factor by which one stop in each lease makes the others longer."""
         self.planned: Ints = np.array([planned_gpus(gpus, capacity) for gpus in sizes.tolist()])[place]
         self.kinds: Ints = request_kinds(jobs, self.cluster)
-        """Where one finds no place, others of its kind do not either."""
+        """Kinds of request: where one finds no place, others of its kind do not either."""
         self.is_due: Bools = ~np.isnan(jobs.deadline_s)
-        """Those that have a deadline, and GPUs to keep it with."""
+        """Jobs that have a deadline, and GPUs to keep it with."""
         self.is_due[[row for row, dues in jobs.deadlines.items() if dues]] = True
         self.is_due &= self.claims != 0.0
 
     def holds_for(self, snapshot: Snapshot, capacity: int) -> bool:
-        """True if this is what `snapshot` has, for a cluster of so many GPUs."""
+        """True if this is what `snapshot` has, for a cluster of `capacity` GPUs."""
         is_same = self.jobs is snapshot.jobs.table and self.cluster is snapshot.cluster
         return is_same and self.capacity == capacity
 
 
 class LiveAsks:
-    """What the live jobs ask for, as columns; one of them as a `LeaseAsk` once somebody looks at it."""
+    """What the live jobs ask for, as columns; one of them as a `LeaseAsk` once it is looked at."""
 
     def __init__(self, snapshot: Snapshot, requested: Requested, parameters: ChronusParameters) -> None:
         self._snapshot, self.requested = snapshot, requested
@@ -127,7 +127,7 @@ class LiveAsks:
         factor = requested.factor[self.rows]
         done = jobs.ran_s(self.rows) if parameters.by_run_time else jobs.work_s(self.rows)
         self.least_s: Floats = durations - done
-        if not parameters.by_run_time:  # a second of work takes a little more of the estimate
+        if not parameters.by_run_time:  # a second of work takes slightly more of the estimate
             done = done * factor
         unit = parameters.lease_s / _UNITS
         estimates = np.floor(durations * factor * parameters.safety / unit + 1e-9) * unit
@@ -142,7 +142,7 @@ class LiveAsks:
         return row in self._snapshot.grants or self._snapshot.waits(row)
 
     def is_held(self, row: int) -> bool:
-        """True if nobody sees `row` for now: it pauses after a failure, or its user holds it."""
+        """True if `row` is out of sight for now: it pauses after a failure, or its user holds it."""
         return row in self._snapshot.held
 
     def __getitem__(self, row: int) -> LeaseAsk:
@@ -167,12 +167,12 @@ class LiveAsks:
         return dues if dues or math.isnan(deadline_s) else ((deadline_s, STRICT_VALUE),)
 
     def places(self, rows: Ints | Sequence[int]) -> Ints:
-        """Where live `rows` stand in the columns."""
+        """The places of live `rows` in the columns."""
         places: Ints = self.rows.searchsorted(rows)
         return places
 
     def with_deadlines(self) -> list[LeaseAsk]:
-        """Those who have one."""
+        """The asks of the jobs that have a deadline."""
         return [self[row] for row in self.rows[self.requested.is_due[self.rows]].tolist()]
 
     def service(self) -> Floats:

@@ -1,4 +1,4 @@
-"""What Chronus remembers: who was promised which deadline, and by which leases it is kept."""
+"""What Chronus remembers: the deadline each job was promised, and the leases by which it is kept."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Book:
     lease: int = -1
     """The lease whose plan is in force; -1 before the first."""
     plans: dict[int, list[int]] = field(default_factory=dict)
-    """By accepted row, the leases that it has, ascending, the present one among them."""
+    """By accepted row, its leases, ascending, the present one included."""
     aims: dict[int, float] = field(default_factory=dict)
-    """By accepted row, the deadline that it is planned for."""
+    """By accepted row, the deadline used for its plan."""
     fresh: list[int] = field(default_factory=list)
-    """Rows accepted since the present lease began, in order: they may still be planned anew."""
+    """Rows accepted since the present lease began, in order: they may still be planned again."""
     refused: list[int] = field(default_factory=list)
     """Rows whose deadline could not be promised."""
     overrun: list[int] = field(default_factory=list)
@@ -33,21 +33,21 @@ class Book:
     anew: list[int] = field(default_factory=list)
     """Rows that had come before they paused, or lost work: they are made no offer, which would end them."""
     dues: dict[int, float] = field(default_factory=dict)
-    """The last deadline that each row in any of these had when it was looked at."""
+    """The last deadline of each row in these collections when it was looked at."""
     done: dict[int, float] = field(default_factory=dict)
     """Work that each accepted row had done."""
     told: dict[int, list[float]] = field(default_factory=dict)
-    """By row, the promise that users were told last: the deadline, and 1 if it is at risk."""
+    """By row, the promise last reported to users: the deadline, and 1 if it is at risk."""
     doubted: list[int] = field(default_factory=list)
     """Accepted rows whose promise is at risk as long as the cluster is as small as it is."""
     capacity: int = 0
     """GPUs with which the present plan of leases was made."""
     short: bool = False
-    """Some job was without a promise since the lease began."""
+    """True if some job was without a promise since the lease began."""
 
     @property
     def leaves_out(self) -> bool:
-        """True if somebody who has a deadline is without a promise."""
+        """True if a job that has a deadline is without a promise."""
         return bool(self.refused or self.overrun)
 
     def holds_lease(self, row: int) -> bool:
@@ -58,7 +58,7 @@ class Book:
     def plan_of(self, row: int, gpus_of: Ints, lease_s: float) -> DeadlinePlan | None:
         """The leases of `row` on its GPUs, neighbours as one slot; None without a plan.
 
-        None of them if its promise is at risk: what was planned for it does not hold any more.
+        Empty if its promise is at risk: what was planned for it does not hold any more.
         """
         plan = self.plans.get(row)
         if not plan:
@@ -74,7 +74,7 @@ class Book:
         return DeadlinePlan(self.aims[row], tuple(slots))
 
     def drop(self, row: int) -> None:
-        """`row` has no plan, and nothing is said of it."""
+        """Remove the plan of `row`, without a report."""
         self.plans.pop(row, None)
         self.aims.pop(row, None)
         self.dues.pop(row, None)
@@ -88,15 +88,15 @@ class Book:
         self.dues[ask.row], self.done[ask.row] = ask.due_s, ask.work
 
     def refuse(self, ask: LeaseAsk) -> None:
-        """Its deadline is not promised, or no longer."""
+        """Note that the deadline of `ask` is not promised, or no longer."""
         self.drop(ask.row)
         self.refused.append(ask.row)
         self.dues[ask.row] = ask.due_s
 
     def outrun(self, ask: LeaseAsk) -> None:
-        """It has taken longer than estimated: it has no plan, but is first on spare GPUs.
+        """The job has taken longer than estimated: it has no plan, but is first on spare GPUs.
 
-        Who was sure of its GPUs to the end of the lease still is.
+        A job that was sure of its GPUs to the end of the lease still is.
         """
         is_sure = ask.row in self.sure
         self.drop(ask.row)
@@ -105,7 +105,7 @@ class Book:
         self.dues[ask.row] = ask.due_s
 
     def bring_up(self, asks: LiveAsks, lease: int) -> None:
-        """Forget who is gone, and whoever asks for something else now or has lost work: they come anew."""
+        """Forget jobs that are gone, ask for something else now or have lost work: these come again."""
         gone = [row for row in self.dues if row not in asks]
         self.anew = [row for row in [*self.anew, *gone] if row in asks or asks.is_held(row)]
         for row in gone:
@@ -124,10 +124,10 @@ class Book:
                 self.plans[row] = [one for one in self.plans[row] if one >= lease]
 
     def shorten(self, asks: LiveAsks, now: float, lease_s: float, *, begins: bool) -> None:
-        """Leases that progress beside the plan has made unnecessary are given back, the earliest first.
+        """Give back leases that progress beside the plan has made unnecessary, the earliest first.
 
-        A lease that is under way stays; one that `begins` may be given back.  Who has outrun its estimate
-        is noted, with a promise or without, but for those whose lease is under way.
+        A lease that is under way stays; one that `begins` may be given back.  Jobs that have outrun their
+        estimate are noted, with a promise or without, except jobs whose lease is under way.
         """
         for row in [row for row in self.refused if asks[row].left_s <= 0.0]:
             self.outrun(asks[row])

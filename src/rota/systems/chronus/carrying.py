@@ -1,4 +1,4 @@
-"""From ranks to grants: who gets GPUs now, and who gives way."""
+"""From ranks to grants: which jobs get GPUs now, and which give way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rota.systems.chronus.asks import LiveAsks
 from rota.systems.chronus.ranks import ServiceOrder
 
 _NEVER = -1
-"""Place of those that never give way."""
+"""Place of jobs that never give way."""
 
 
 class InOrder:
@@ -31,7 +31,7 @@ class InOrder:
         ends = np.append(begins[1:], len(ordered))[: len(begins)]
         spans = zip(begins.tolist(), ends.tolist(), strict=True)
         self._lists = dict(zip(ordered[begins].tolist(), spans, strict=True))
-        """By kind: from where to where its jobs stand."""
+        """By kind: the range of places of its jobs."""
 
     def _item(self, at: int) -> Item:
         return float(self._places.item(at)), self._rows.item(at)
@@ -43,7 +43,7 @@ class InOrder:
         return fronts
 
     def advance(self, fronts: list[Front], passed: dict[int, int]) -> None:
-        """The head of `fronts` is dealt with; the next job of its kind takes its place."""
+        """Drop the head of `fronts`; the next job of its kind takes its place."""
         kind = fronts[0][1]
         count = passed[kind] = passed.get(kind, 0) + 1
         begin, end = self._lists[kind]
@@ -58,8 +58,8 @@ def carry_out(
 ) -> tuple[list[Grant], list[int]]:
     """New grants and rows that give way.
 
-    When a lease `begins`, all who hold none stand in one order.  Within a lease those who run stay, but for
-    jobs that hold it or are sure of their GPUs: for them the last in order give way.
+    When a lease `begins`, all jobs without one stand in one order.  Within a lease, running jobs stay, but
+    not ahead of jobs that hold it or are sure of their GPUs: for these the last in order give way.
     """
     at = asks.places(order.rows)
     runs, late = asks.runs[at], np.arange(len(at)) >= order.sure
@@ -67,7 +67,7 @@ def carry_out(
     first = np.argsort(places[~runs], kind="stable")
     rows = order.rows[~runs][first]
     waiting = InOrder(rows, places[~runs][first], asks.requested.kinds[rows])
-    if not begins and late[~runs].all() and not snapshot.reservations:  # nobody gives way to any of them
+    if not begins and late[~runs].all() and not snapshot.reservations:  # none gives way to them
         return admit_in_order(waiting, snapshot, fit, rooms={}), []
     stays = ~(late & asks.bears_stops[at] & (asks.claims[at] != 0.0))
     places = np.where(stays, _NEVER, places)
@@ -79,7 +79,7 @@ def carry_out(
 def _where_they_are(
     snapshot: Snapshot, fit: Fitter, grants: list[Grant], gone: list[int]
 ) -> tuple[list[Grant], list[int]]:
-    """The same jobs run, but who goes on does so on its GPUs, if those that come find room beside them."""
+    """The same jobs run, but each that goes on keeps its GPUs, if those that come find room beside them."""
     coming = [grant.job for grant in grants if grant.job not in snapshot.grants]
     if len(coming) == len(grants):
         return grants, gone
@@ -95,7 +95,7 @@ def _where_they_are(
 def let_go(
     snapshot: Snapshot, fit: Fitter, order: ServiceOrder, asks: LiveAsks
 ) -> tuple[list[Grant], list[int]]:
-    """The authors' way to begin a lease: who holds it runs, all others give way and are placed anew after."""
+    """The authors' way to begin a lease: its holders run, all others give way and are placed again after."""
     planned = order.rows[: order.planned].tolist()
     gives_way = asks.runs & asks.bears_stops & (asks.claims != 0.0)
     gives_way[asks.places(planned)] = False

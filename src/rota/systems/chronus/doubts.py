@@ -15,7 +15,7 @@ def doubtful(
 ) -> list[int]:
     """Rows whose deadline is not kept if the cluster stays as it is, ascending.
 
-    Those who need more leases than they have left, and those for whom the next plan would find no room.
+    Jobs that need more leases than they have left, and jobs for which the next plan would find no room.
     """
     sure = _sure_s(book, asks, capacity, now, parameters)
     short = set()
@@ -35,7 +35,7 @@ def doubtful(
 def _sure_s(
     book: Book, asks: LiveAsks, capacity: int, now: float, parameters: ChronusParameters
 ) -> dict[int, float]:
-    """Seconds left in the present lease of those who hold it and find GPUs; who waits begins with a slot."""
+    """Seconds left in the present lease of its holders that find GPUs; waiting jobs begin with a slot."""
     ends_s, slot_s = (book.lease + 1) * parameters.lease_s, parameters.slot_s
     begins_s = math.ceil(now / slot_s - 1e-9) * slot_s
     room, sure = capacity, dict[int, float]()

@@ -10,7 +10,7 @@ from rota.errors import InputError
 
 
 class LeaseObjective(StrEnum):
-    """What of equally good plans is preferred for the lease that begins."""
+    """Preference among equally good plans for the lease that begins."""
 
     ADAPTIVE = "adaptive"  # as few GPUs as possible while some job could not be promised its deadline
     MAXIMISE = "maximise"  # as many GPUs as possible
@@ -18,7 +18,7 @@ class LeaseObjective(StrEnum):
 
 
 GUARANTEE_UP_TO_S = 1800.0
-"""Leases may be so long for jobs without a promise to be sure of their GPUs to the end of one."""
+"""Longest lease with which jobs without a promise can be sure of their GPUs to the end of one."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ChronusParameters:
     safety: float = 1.1
     """Factor on the estimated run time."""
     objective: LeaseObjective = LeaseObjective.ADAPTIVE
-    """What of equally good plans is preferred for the lease that begins."""
+    """Preference among equally good plans for the lease that begins."""
     tolerance: float = 1.0
     """A deadline that cannot be kept is promised if this multiple of the requested time suffices."""
     guarantee: bool = True
@@ -42,11 +42,11 @@ class ChronusParameters:
     rows: int = 400
     """Jobs and deadlines of one integer program; with more, the largest jobs stay as they were planned."""
     columns: int = 6000
-    """Jobs, deadlines and leases of one integer program; likewise (ours)."""
+    """Jobs, deadlines and leases of one integer program; with more, as under `rows` (ours)."""
     nodes: int = 50
-    """Nodes of its search tree."""
+    """Nodes of the program's search tree."""
     wall_s: float = 5.0
-    """Seconds of it: a safety net."""
+    """Seconds that the program may take: a safety net."""
     search: int = 20
     """Trials of the search for better places, for jobs that lie apart and are slowed down by it."""
     offer_s: float = 0.0
@@ -58,7 +58,7 @@ class ChronusParameters:
     frees_all_at_leases: ClassVar[bool] = False
     """Every job without a lease is stopped when a lease begins, and starts again if there is room."""
     by_run_time: ClassVar[bool] = False
-    """What a job has done is the time that it ran, and whether it ends in a lease is judged by its run time
+    """Measure progress by the time that a job ran, and decide whether it ends in a lease by its run time
     instead of its estimate."""
     remembers_short: ClassVar[bool] = False
     """The lease after one that left a job without its promise is planned as short of GPUs, too."""

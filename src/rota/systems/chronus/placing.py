@@ -1,7 +1,7 @@
-"""Where a batch of jobs starts: several orders of placing it, and a search for those who lose most.
+"""Where a batch of jobs starts: several orders of placing it, and a search for jobs that lose most.
 
-Which order is best depends on how much jobs are slowed down when their GPUs lie apart.  Where nobody knows,
-or nobody is, the first order is as good as any.
+Which order is best depends on how much jobs are slowed down when their GPUs lie apart.  Where that is
+unknown, or no job is slowed down, the first order is as good as any.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class StartGroup:
         """Part of its speed that each loses if it lies apart."""
 
     def best(self, first: Sequence[Grant], trials: int) -> list[Grant]:
-        """The fastest placement of all that is found, `first` being one."""
+        """The fastest of all placements found, including `first`."""
         best, speed = list(first), self.speed(first)
         if speed >= sum(self.gpus.values()):
             return best
@@ -43,14 +43,14 @@ class StartGroup:
         return self._search(best, speed, trials)
 
     def speed(self, grants: Sequence[Grant]) -> float:
-        """GPUs at work, each counting by what placement leaves of its speed."""
+        """Number of busy GPUs, each weighted by the part of its speed that placement leaves."""
         return sum(len(grant.devices) * self.factor(grant) for grant in grants)
 
     def factor(self, grant: Grant) -> float:
         return self._closeness.factor(self._class[grant.job], grant.devices)
 
     def _orders(self) -> list[list[int]]:
-        """Whole nodes first; then who loses most of its speed, the largest, the smallest, who loses most."""
+        """Four orders: whole nodes first; then by speed lost, largest, smallest, or speed lost times GPUs."""
         keys: tuple[Callable[[int], float], ...] = (
             lambda row: -self.loses[row],
             lambda row: -self.gpus[row],
@@ -64,7 +64,7 @@ class StartGroup:
         return large + sorted((row for row in self.rows if self.gpus[row] <= _WHOLE), key=key)
 
     def _better(self, order: Sequence[int], best: list[Grant], speed: float) -> tuple[list[Grant], float]:
-        """The placement in this order, if everybody finds a place and it is faster than the `best`."""
+        """The placement in this order, if every job finds a place and it is faster than the `best`."""
         grants = admit_placed(order, self.scratch, self.fit)
         for grant in grants:
             self.scratch.release(grant)
@@ -73,7 +73,7 @@ class StartGroup:
         return best, speed
 
     def _search(self, best: list[Grant], speed: float, trials: int) -> list[Grant]:
-        """Whoever loses most by lying apart is placed first, as long as all together gain by it."""
+        """Place jobs that lose most by lying apart first, as long as all together gain by it."""
         first: list[int] = []
         for _ in range(trials):
             slow = [(self.factor(one) - 1.0) * len(one.devices) for one in best]

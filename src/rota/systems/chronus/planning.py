@@ -19,7 +19,7 @@ MOST_LEASES = 20_000
 
 
 class LeasePlanner:
-    """The leases from `first` on, on a cluster of so many GPUs."""
+    """The leases from `first` on, on a cluster of a given number of GPUs."""
 
     def __init__(self, book: Book, asks: LiveAsks, capacity: int, first: int, p: ChronusParameters) -> None:
         self.book, self.asks, self.capacity, self.first, self.p = book, asks, capacity, first, p
@@ -38,7 +38,7 @@ class LeasePlanner:
     def admit(self, newcomers: Sequence[LeaseAsk]) -> dict[int, float]:
         """Promise the deadlines of `newcomers` one by one, as far as that is possible.
 
-        Returns, for those whose deadline is not promised, the one that could be; infinite if none.
+        Returns, for jobs whose deadline is not promised, the one that could be; infinite if none.
         """
         fresh = set(self.book.fresh)
         self._base = self._free([row for row in self.book.plans if row not in fresh], newcomers)
@@ -59,7 +59,7 @@ class LeasePlanner:
         return later
 
     def _free(self, rows: Sequence[int], newcomers: Sequence[LeaseAsk]) -> Ints:
-        """GPUs that the plans of `rows` leave in each lease, as far ahead as matters to anybody."""
+        """GPUs that the plans of `rows` leave in each lease, as far ahead as matters to any job."""
         book = self.book
         planned = [*book.plans.values(), [self.first]]
         dues_s = [*(ask.due_s for ask in newcomers), *(book.aims[row] for row in book.fresh)]
@@ -77,7 +77,7 @@ class LeasePlanner:
         return plan[plan >= 0]
 
     def _is_admitted(self, ask: LeaseAsk, due_s: float) -> bool:
-        """Accept `ask` if it can be done by `due_s`, beside those that are accepted."""
+        """Accept `ask` if it can be done by `due_s`, beside the accepted ones."""
         demand = self.demand(ask.row, ask.need(self.p.lease_s), due_s)
         leases = latest_fit(self._left, demand)
         if leases is not None:
@@ -117,7 +117,7 @@ class LeasePlanner:
         self.book.fresh.append(ask.row)
 
     def _soonest_s(self, ask: LeaseAsk) -> float:
-        """The earliest deadline that could be promised to `ask`; infinite if none, or nobody asks."""
+        """The earliest deadline that could be promised to `ask`; infinite if none, or if it is not wanted."""
         if not self.p.offer_s and self.p.tolerance == 1.0:
             return math.inf
         demand = self.demand(ask.row, ask.need(self.p.lease_s), ask.due_s)
@@ -127,7 +127,7 @@ class LeasePlanner:
     # -- a lease begins ------------------------------------------------------------------------------
 
     def assign(self) -> None:
-        """Plan all leases of all accepted jobs anew; whoever cannot be in time any more loses its promise."""
+        """Plan all leases of accepted jobs again; a job that cannot be in time any more loses its promise."""
         fixed, free_rows = self._split()
         levels = {row: self._levels(row) for row in free_rows}
         for row in [row for row, own in levels.items() if not own]:
@@ -164,7 +164,7 @@ class LeasePlanner:
         return 1 if objective is LeaseObjective.MAXIMISE else -1
 
     def _levels(self, row: int) -> list[tuple[Demand, float, float]]:
-        """Deadlines of `row` that can be kept, with what each is worth; the one it was promised at least."""
+        """Deadlines of `row` that can be kept, with their values; at least the promised one."""
         ask, need = self.asks[row], len(self.book.plans[row])
         dues = ask.dues
         if len(dues) == 1 or self.book.aims[row] > ask.due_s:
@@ -173,7 +173,7 @@ class LeasePlanner:
         return [one for one in levels if one[0].last >= need]
 
     def _split(self) -> tuple[list[int], list[int]]:
-        """Accepted rows that stay as planned because there are too many, and those that are planned anew."""
+        """Accepted rows that stay as planned because there are too many, and rows that are planned again."""
         rows = sorted(self.book.plans)
         fixed: list[int] = []
         size = {row: self._size(row) for row in rows}
@@ -187,7 +187,7 @@ class LeasePlanner:
         return fixed, [row for row in rows if row not in stays]
 
     def _size(self, row: int) -> tuple[int, int]:
-        """Rows and columns of the program that a job is."""
+        """Rows and columns that a job adds to the program."""
         levels = self._levels(row)
         return len(levels), sum(demand.last for demand, _, _ in levels)
 
@@ -203,9 +203,9 @@ class LeasePlanner:
     def _assign_greedily(
         self, candidates: Sequence[Candidate], dues: Sequence[tuple[int, float]], capacity: Ints
     ) -> None:
-        """The most valuable first, each in its latest leases.
+        """Plan the most valuable first, each in its latest leases.
 
-        If somebody finds too few, all stay as they were planned, as far as there is room for that.
+        If one finds too few, all stay as they were planned, as far as there is room for that.
         """
         free, laid = capacity.copy(), dict[int, tuple[Ints, float]]()
         ranked = [(-one.value, one.demand.rank, place) for place, one in enumerate(candidates)]

@@ -1,4 +1,4 @@
-"""Profiling runs: who comes is measured for a short while, on nodes set apart, before the plan sees it.
+"""Profiling runs: a new job is measured for a short while, on nodes set apart, before the plan sees it.
 
 Section   "Profiler" of the paper: four nodes, 30 s for each GPU, two minutes at most
 """
@@ -19,22 +19,22 @@ from rota.table.occupancy import Occupancy
 
 @dataclass(frozen=True)
 class Trials:
-    """A job is measured once, on as many GPUs as it asks for.
+    """Measures each job once, on as many GPUs as it asks for.
 
-    Those that name nodes, ask for parts of GPUs or belong to tenants with hard quotas go without, and so do
-    all while no other nodes are left.  The nodes stay apart: what is promised counts on the others alone.
+    Jobs that name nodes, ask for parts of GPUs or belong to tenants with hard quotas go without, and so do
+    all jobs while no other nodes are left.  The nodes stay apart: promises count on the other nodes alone.
     """
 
     nodes: int
-    """Nodes set apart for them: the last ones."""
+    """Nodes set apart for profiling runs: the last ones."""
     per_gpu_s: float = 30.0
     """Length of a run for each GPU."""
     most_s: float = 120.0
-    """And at most."""
+    """Longest run, in seconds."""
     patience_s: float = 600.0
-    """Who has waited so long for a run goes without."""
+    """A job that has waited this long for a run goes without."""
     most_gpus: int = 8
-    """Jobs with more go without."""
+    """Jobs with more GPUs are not measured."""
     again: bool = False
     lifts: bool = False
     place: Place = consolidate

@@ -1,4 +1,4 @@
-"""Who comes before whom: leases, then jobs that are sure of their GPUs, then everybody else on spare ones."""
+"""The order of jobs: leases, then jobs that are sure of their GPUs, then all others on spare ones."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class ServiceOrder(NamedTuple):
 
     rows: Ints
     planned: int
-    """So many of the first hold the present lease."""
+    """Number of jobs at the front that hold the present lease."""
     sure: int
-    """So many of the first do, or are sure of their GPUs to its end."""
+    """Number of jobs at the front that hold the lease, or are sure of their GPUs to its end."""
 
     def without(self, rows: Collection[int]) -> ServiceOrder:
         """The order of all but `rows`."""
@@ -69,7 +69,7 @@ class Ranks:
     def ordered(self) -> ServiceOrder:
         """All live jobs in order.
 
-        Only those in the book are looked at one by one: all others are served alike.
+        Only jobs in the book are looked at one by one: all others are served alike.
         """
         asks, book = self.asks, self.book
         noted = [asks[row] for row in {*book.plans, *book.refused, *book.overrun} if row in asks]
@@ -90,7 +90,7 @@ class Ranks:
     def _guaranteed(self, capacity: int) -> frozenset[int]:
         """Jobs without a promise that end within the lease, the shortest service first, beside the leases.
 
-        Who was sure of its GPUs in an earlier slot of the lease, and has them, still is.
+        A job that was sure of its GPUs in an earlier slot of the lease, and has them, still is.
         """
         if not self.p.guarantees:
             return frozenset()
@@ -127,7 +127,7 @@ class Ranks:
 
 
 class ByRanks:
-    """Who is served before whom when the next slot begins, for those who ask why a job waits."""
+    """The order of service when the next slot begins, to explain why a job waits."""
 
     spreads = False
 
@@ -135,7 +135,7 @@ class ByRanks:
         self.book, self.parameters = book, parameters
 
     def ahead(self, snapshot: Snapshot, row: int) -> list[int]:
-        """Those whose class is before that of `row`, or in the same one whose claim is more urgent."""
+        """Jobs whose class is before that of `row`, or in the same one whose claim is more urgent."""
         capacity = snapshot.cluster.gpus - len(snapshot.occupancy.down)
         asks = LiveAsks(snapshot, Requested(snapshot, capacity, self.parameters), self.parameters)
         live = replace(  # some may have ended since it decided

@@ -3,21 +3,21 @@
 Paper     Gao et al., "Chronus: A Novel Deadline-aware Scheduler for Deep Learning Training Jobs", SoCC 2021
 Decides   admission, order, preemption, placement
 Needs     durations; how much jobs are slowed down by lying apart
-Idea      1. A deadline is promised if the job finds enough leases before it, beside all that are promised.
+Idea      1. A deadline is promised if the job finds enough leases before it, beside all promised jobs.
              Each takes its latest leases, so that near ones stay free for urgent jobs.
           2. When a lease begins an integer program plans all leases again: the sum of the values of the
              deadlines is largest; then as many GPUs as possible are in use now or, while some job has no
              promise, as few.
           3. In every inner slot GPUs that no job holds by a lease go to jobs without a promise, by shortest
              remaining service, and then to those that run ahead of their plan.
-          4. Jobs that start together are placed in several orders, of which the fastest counts.
+          4. Jobs that start together are placed in several orders; the fastest placement counts.
 Departs   A job that runs ahead of its plan, or without one, keeps its GPUs when a lease begins if it is
           served again (ours).  A job that ends within a lease is judged by the estimate.  A plan is never
           longer than before, so that it is kept whole; a job that loses work to a fault is admitted again.  A
           far deadline of a job with several decides whether it is admitted, and the program chooses among
-          them (the simulator tests the first).  Speeds of splits are known as whether GPUs lie apart, not
-          split by split.  Profiling runs (`profile_nodes`) measure how fast a job is, not what each split
-          costs it.  The cluster is taken to be of one type for plans.
+          them (the simulator tests the first).  Of splits it is known only whether GPUs lie apart, not the
+          speed of each.  Profiling runs (`profile_nodes`) measure how fast a job is, not what a split costs
+          it.  For plans the cluster is assumed to have one type.
 Checked   systems/chronus.md, worked examples 1 to 5; that no accepted strict job is late while estimates are
           exact and nothing fails
 """
@@ -63,7 +63,7 @@ _SLOTS = Constraint(Code.POLICY, detail="GPUs are given out when the next inner 
     rotates=True,
 )
 class Chronus:
-    """Leases for promised deadlines, inner slots for everybody else.
+    """Leases for promised deadlines, inner slots for all other jobs.
 
     The memory is a `Book`, or with profiling runs that of `SetApart` with a book inside.
     """
@@ -97,7 +97,7 @@ class Chronus:
         is_new = is_new and (book.lease >= 0 or late_s < 1e-6)
         book.lease = lease
         book.bring_up(asks, lease)
-        # Without plans nobody looks at a lease in which nobody waits: whoever comes to it comes amid it.
+        # Without plans a lease in which no job waits is skipped: a job that comes to it comes amid it.
         begins = is_new and (bool(book.plans) or late_s < p.slot_s - 1e-6)
         book.shorten(asks, now, p.lease_s, begins=begins)
         is_cut = is_new and self._begin(book, asks, capacity)
@@ -108,13 +108,13 @@ class Chronus:
         return self._slot(snapshot, book, asks, capacity, begins, is_cut)
 
     def _requested_of(self, snapshot: Snapshot, capacity: int) -> Requested:
-        """What the jobs have asked for, worked out once for each table of them."""
+        """The asks of the jobs, computed once for each job table."""
         if self._requested is None or not self._requested.holds_for(snapshot, capacity):
             self._requested = Requested(snapshot, capacity, self.parameters)
         return self._requested
 
     def _next_s(self, snapshot: Snapshot, book: Book) -> float:
-        """When there is something to decide: as was asked for, or when a slot begins for whoever waits."""
+        """When there is something to decide: as was asked for, or when a slot begins for waiting jobs."""
         slot_s, asked_s = self.parameters.slot_s, book.next_s if book.next_s >= 0.0 else math.inf
         if asked_s < math.inf and not snapshot.waiting_count:
             return asked_s
@@ -128,7 +128,7 @@ class Chronus:
         return planner.is_cut
 
     def _doubt(self, snapshot: Snapshot, book: Book, asks: LiveAsks, capacity: int) -> Decision:
-        """The cluster has changed within a slot: what that means for promises is said at once."""
+        """Report at once what a change of the cluster within a slot means for promises."""
         self._look(book, asks, capacity, snapshot.now)
         decision = self._answer(snapshot, book)
         decision.promises = self._promises(book)
@@ -148,7 +148,7 @@ class Chronus:
         begins: bool,
         is_cut: bool,
     ) -> Decision:
-        """An inner slot begins: who has come is admitted, what is free is given out."""
+        """Begin an inner slot: admit jobs that have come, give out what is free."""
         p = self.parameters
         came = [ask for ask in asks.with_deadlines() if ask.row not in book.dues]
         came.sort(key=lambda ask: (ask.submit_s, ask.row))
@@ -172,7 +172,7 @@ class Chronus:
     def _offers(
         self, snapshot: Snapshot, book: Book, later: dict[int, float], asks: LiveAsks
     ) -> dict[int, Offer]:
-        """A later deadline for those who have come, wait and could be promised one."""
+        """A later deadline for jobs that have come, wait and could be promised one."""
         offer_s = self.parameters.offer_s
         offers: dict[int, Offer] = {}
         for row, due_s in later.items():
@@ -184,7 +184,7 @@ class Chronus:
         return offers
 
     def _promises(self, book: Book) -> dict[int, Promise]:
-        """What users have not been told yet: new promises, and those that are at risk."""
+        """What has not been reported to users yet: new promises, and promises at risk."""
         made = {}
         for row, aim_s in book.aims.items():
             said = [aim_s, float(row in book.doubted)]
@@ -222,7 +222,7 @@ class Chronus:
         )
 
     def _wake_s(self, snapshot: Snapshot, book: Book, preempted: int) -> float:
-        """The next slot if somebody waits, else the next lease; never if nobody has a plan either."""
+        """The next slot if a job waits, else the next lease; never if no job has a plan either."""
         waits = snapshot.waiting_count or preempted
         length_s = self.parameters.slot_s if waits else self.parameters.lease_s
         if not waits and not book.dues:

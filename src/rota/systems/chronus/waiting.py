@@ -20,7 +20,7 @@ _OVERRUN = Constraint(
 
 
 class DeadlineReasons(ReasonsWhenAsked):
-    """What `book` says at one moment of those who have no lease now."""
+    """What `book` says at one moment of jobs that have no lease now."""
 
     def __init__(self, book: Book, now: float, lease_s: float) -> None:
         self._book, self._lease, self._now, self._lease_s = book, book.lease, now, lease_s

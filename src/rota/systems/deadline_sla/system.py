@@ -81,7 +81,7 @@ class DeadlineSlaParameters:
     heeds_deadlines=True,
 )
 class DeadlineSla:
-    """In order of the reward at risk."""
+    """Serves jobs in order of the reward at risk."""
 
     def __init__(self, parameters: DeadlineSlaParameters | None = None) -> None:
         self.parameters = p = parameters or DeadlineSlaParameters()
@@ -101,7 +101,7 @@ class DeadlineSla:
 
 
 def plan_of(snapshot: Snapshot, granted: Mapping[int, Grant], row: int) -> DeadlinePlan | None:
-    """Whoever runs is to run to its end; the others have no plan: they are served by what they risk."""
+    """The plan of a running job, to run to its end; None for others: these are served by what they risk."""
     grant, dues_s = granted.get(row) or snapshot.grants.get(row), snapshot.jobs.deadline_s
     if grant is None or row >= len(dues_s) or math.isnan(due_s := float(dues_s[row])):
         return None
@@ -110,7 +110,7 @@ def plan_of(snapshot: Snapshot, granted: Mapping[int, Grant], row: int) -> Deadl
 
 
 def key(snapshot: Snapshot, rows: Any, parameters: DeadlineSlaParameters) -> Any:
-    """Below 0 the reward at risk, the largest first; from 0 on the deadlines of who risks nothing."""
+    """Below 0 the reward at risk, the largest first; from 0 on the deadlines of jobs that risk nothing."""
     several = np.atleast_1d(np.asarray(rows, dtype=np.int64))
     risk = reward_at_risk(snapshot, several, parameters)
     due_s: Floats = snapshot.jobs.deadline_s[several]

@@ -1,8 +1,8 @@
 """What a decision needs to know of each tenant: what it holds, what it has received, which of its jobs wait.
 
 All of it follows from the snapshot.  It is kept up to date from the rows that changed, so that a decision
-costs no more with a long queue than with a short one, and in whole numbers, so that building it anew gives
-the same.
+costs no more with a long queue than with a short one, and in whole numbers, so that building it again
+gives the same.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class TenantBook:
         self.shares = facts.shares
         """What the running jobs of each tenant hold."""
         self.all_held = 0
-        """What all of them hold of the first."""
+        """What all tenants hold of the first resource."""
         self.queued: dict[int, int] = {}
-        """Tenants of which jobs wait, and how many."""
+        """Tenants with waiting jobs, and how many wait."""
         self.queued_kinds: dict[int, dict[Row, None]] = {}
-        """Kinds of request of those that wait, with their rows."""
+        """Kinds of request of waiting jobs, with their rows."""
         self._cursor = Cursor()
         self._where: dict[Row, tuple[SortedItems, Item]] = {}
         self._since: dict[Row, int] = {}
@@ -68,7 +68,7 @@ class TenantBook:
             self._enter(snapshot, row)
 
     def service_keys(self, tenants: list[int], now: float) -> list[int]:
-        """What each has received until `now` over its weight, to be compared: amounts x milliseconds."""
+        """Service per tenant until `now` over its weight, for comparison: amounts x milliseconds."""
         settled, rate, offset, now_ms = self._settled, self._rate, self._offset, round(now * _MS)
         return [
             (settled[tenant] + rate[tenant] * now_ms - offset[tenant]) * self._per_service[tenant]
@@ -87,7 +87,7 @@ class TenantBook:
         self._served_ms.clear()
 
     def _enter(self, snapshot: Snapshot, row: Row) -> None:
-        """Put `row` where its phase says, out of where it was."""
+        """Put `row` into the collection of its phase, out of the one it was in."""
         tenant, columns = self.tenant_of[row], snapshot.by_row
         known = self._where.pop(row, None)
         if known is not None:
@@ -107,7 +107,7 @@ class TenantBook:
             self._hold(row, tenant, 1, since)
 
     def _serve(self, row: Row, tenant: int, ran_ms: int) -> None:
-        """`row` has run for so long before the present stretch."""
+        """Count the `ran_ms` that `row` has run before the present stretch."""
         before = self._served_ms.get(row, 0)
         if ran_ms != before:
             self._settled[tenant] += (ran_ms - before) * self.amounts[row][0]
@@ -128,7 +128,7 @@ class TenantBook:
         rows[row] = None
 
     def _leave(self, tenant: int, row: Row, items: SortedItems, item: Item) -> None:
-        """`row` waits no longer."""
+        """Remove `row`, which waits no longer."""
         items.remove(item)
         left = self.queued[tenant] - 1
         if left:
@@ -155,7 +155,7 @@ class TenantBook:
 class TenantQueue:
     """The waiting jobs of one tenant while one decision is made: first come first, by kind of request.
 
-    Without those of `hopeless` kinds; those that it has `started` already are passed by.
+    Without rows of `hopeless` kinds; rows that it has `started` already are passed by.
     """
 
     def __init__(self, waiting: Mapping[int, SortedItems], started: Set[int], hopeless: Set[int]) -> None:
@@ -171,7 +171,7 @@ class TenantQueue:
 
     @property
     def is_over(self) -> bool:
-        """True if nobody is left."""
+        """True if no jobs are left."""
         return not self._fronts
 
     def next(self, hopeless: Set[int]) -> int:
@@ -187,7 +187,7 @@ class TenantQueue:
         return -1
 
     def take(self) -> None:
-        """The first row is dealt with."""
+        """Move on from the first row."""
         kind = self._fronts[0][1]
         passed = self._passed[kind] = self._passed.get(kind, 0) + 1
         items = self._waiting[kind]

@@ -1,4 +1,4 @@
-"""What does not change during a run: parameters, what jobs need, what there is, how tenants are compared."""
+"""Data that stays the same during a run: parameters, needs of jobs, capacity, how tenants are compared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MILLI: Final = 1000
 
 
 class Share(StrEnum):
-    """By what tenants are compared."""
+    """The quantity by which tenants are compared."""
 
     DOMINANT = "dominant"  # the largest of their shares
     ASSETS = "assets"  # the sum of their shares
@@ -38,7 +38,7 @@ class DrfParameters:
     """Parameters of `drf`."""
 
     share: Share = Share.DOMINANT
-    """By what tenants are compared."""
+    """The quantity by which tenants are compared."""
     weighted: bool = True
     """Divide by the weights of the tenants; without, all are equal."""
     preempt: bool = False
@@ -53,21 +53,21 @@ class DrfParameters:
 
 @dataclass(frozen=True)
 class Facts:
-    """What does not change during a run."""
+    """Data that stays the same during a run."""
 
     jobs: JobTable
     amounts: Ints
     """Thousandths of each resource that a job needs: rows x resources."""
     kinds: Ints
-    """Of the request of each row."""
+    """Kind of the request of each row."""
     arrival: Ints
     """First row of each tenant."""
     shares: DominantShare
-    """Of tenants; who keeps the book enters what they hold."""
+    """Shares of tenants; the owner of the book enters what they hold."""
     service: DominantShare
-    """Says what service received is to be multiplied by."""
+    """Factors for service received."""
     most: int
-    """Thousandths of slots that there are; what is handed out is not limited otherwise."""
+    """Number of slots there are, in thousandths; nothing else limits what is handed out."""
 
     @classmethod
     def of(cls, jobs: JobTable, cluster: Cluster, p: DrfParameters) -> Facts:
@@ -92,7 +92,7 @@ class Facts:
 
 
 def _resources(jobs: JobTable, cluster: Cluster) -> list[tuple[float, Array]]:
-    """What the cluster has of each resource, and what each job needs of it; GPUs first."""
+    """Capacity of the cluster and need of each job by resource; GPUs first."""
     resources = [(float(cluster.gpus), jobs.gpus * jobs.gpu_share)] if cluster.gpus else []
     hosts = ((cluster.node_cpus, jobs.cpus), (cluster.node_memory_gib, jobs.memory_gib))
     resources += [(float(has.sum()), needed) for has, needed in hosts if has.all()]
@@ -102,14 +102,14 @@ def _resources(jobs: JobTable, cluster: Cluster) -> list[tuple[float, Array]]:
 
 
 def _slots(resources: list[tuple[float, Array]]) -> tuple[float, Array]:
-    """How many slots there are, one for each unit of the first resource, and how many each job takes."""
+    """Number of slots, one for each unit of the first resource, and how many each job takes."""
     total = resources[0][0]
     parts = [np.ceil(needed * total / capacity - _ROUNDING) for capacity, needed in resources]
     return total, np.maximum(np.max(parts, axis=0), 1.0)
 
 
 def _weights(jobs: JobTable, cluster: Cluster) -> dict[int, Fraction]:
-    """Weight by code of the tenant, as a person wrote it: 0.1 is a tenth."""
+    """Weight by code of the tenant, as the exact decimal that was written: 0.1 is a tenth."""
     weights = {}
     for code, path in enumerate(jobs.tenant_names):
         weight = cluster.tenants.get(path).weight

@@ -1,4 +1,4 @@
-"""One decision of DRF: who starts, and who gives way."""
+"""One decision of DRF: which jobs start, and which give way."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rota.systems.drf.facts import first_of_each
 from rota.systems.drf.placing import JobPlacer, Placing
 
 Key = tuple[int, int, int]
-"""Of a tenant, lowest first: share, service received over weight, arrival."""
+"""Key of a tenant, lowest first: share, service received over weight, arrival."""
 
 
 class TaskFilling:
-    """One decision: who starts, and who gives way."""
+    """One decision: which jobs start, and which give way."""
 
     def __init__(self, snapshot: Snapshot, book: TenantBook, site: JobPlacer) -> None:
         self.snapshot = snapshot
@@ -33,7 +33,7 @@ class TaskFilling:
         """What this decision adds to what tenants hold."""
 
     def key(self, tenant: int) -> Key:
-        """Of `tenant`, after what has been decided so far."""
+        """The key of `tenant`, after what has been decided so far."""
         service = self.book.service_keys([tenant], self.snapshot.now)[0]
         return self._share(tenant), service, self.book.arrival[tenant]
 
@@ -68,7 +68,7 @@ class TaskFilling:
             heapreplace(order, (self._share(tenant), order[0][1], order[0][2], tenant))
 
     def _is_any_hopeful(self, hopeless: set[int]) -> bool:
-        """False if counting says that nobody can start; kinds of which it says so become `hopeless`."""
+        """False if counting says that no job can start; kinds that cannot start become `hopeless`."""
         hopeful, book = False, self.book
         for kind, rows in book.queued_kinds.items():
             if kind in hopeless:
@@ -81,7 +81,7 @@ class TaskFilling:
         return hopeful
 
     def _turns(self, hopeless: set[int]) -> dict[int, TenantQueue]:
-        """The queues of tenants of which somebody may start."""
+        """The queues of tenants with a job that may start."""
         started = {grant[0] for grant in self.grants}
         waiting, turns = self.book.waiting, dict[int, TenantQueue]()
         for tenant in self.book.queued:
@@ -91,7 +91,7 @@ class TaskFilling:
         return turns
 
     def _waiting(self) -> Ints:
-        """Rows that wait and have not been dealt with."""
+        """Waiting rows that have not been dealt with."""
         rows = self.snapshot.waiting
         done = [grant.job for grant in self.grants]
         return rows[~np.isin(rows, done)] if done else rows
@@ -109,7 +109,7 @@ class TaskFilling:
         self.grants.append(grant)
 
     def _charge(self, row: Row, sign: int) -> None:
-        """The tenant of `row` holds what it needs besides, or no longer if `sign` is -1."""
+        """Add what `row` needs to what its tenant holds, or take it off if `sign` is -1."""
         tenant, more = self.tenant_of[row], [sign * amount for amount in self.book.amounts[row]]
         before = self._more.get(tenant)
         if before is not None:
@@ -117,7 +117,7 @@ class TaskFilling:
         self._more[tenant] = more
 
     def _share(self, tenant: int, row: Row = None, sign: int = 1) -> int:
-        """The share of `tenant`, with what `row` needs besides, or without it."""
+        """The share of `tenant` with what `row` needs added, or taken off."""
         more = self._more.get(tenant)
         if row is not None:
             asked = [sign * amount for amount in self.book.amounts[row]]

@@ -16,7 +16,7 @@ class JobPlacer:
     """Where the jobs of one decision are placed; nothing leaves it while they are."""
 
     def may_hold(self, kind: int, row: Row) -> bool:
-        """False if counting says that `row` does not fit, nor anybody else whose request is of `kind`."""
+        """False if counting says that neither `row` nor any other job whose request is of `kind` fits."""
         raise NotImplementedError
 
     def take(self, kind: int, row: Row) -> Grant | None:
@@ -30,7 +30,7 @@ class Counting(JobPlacer):
     def __init__(self, snapshot: Snapshot, place: Place) -> None:
         self._present: Free = snapshot.occupancy.free
         self._free: Free | None = None
-        """What is left, once somebody has taken some."""
+        """What is left, once a job has taken some."""
         self._left = self._present.total
         self.gpus_of = snapshot.gpus_of
         self.place = by_type(place, snapshot.occupancy.node_sets.of_type)
@@ -58,7 +58,7 @@ class Placing(JobPlacer):
         """The claims in force until a second job is tried beside the first, then the scratch."""
         self._is_scratch = False
         self._last: Grant | None = None
-        """Granted, and not held on the scratch yet."""
+        """The last grant, not yet held on the scratch."""
 
     @property
     def scratch(self) -> Occupancy:
@@ -82,7 +82,7 @@ class Placing(JobPlacer):
         return grant
 
     def _hold_last(self) -> None:
-        """Somebody is to be tried beside who was granted last: mostly nobody is, and no scratch is needed."""
+        """Hold the last grant before another job is tried: mostly there is none, and no scratch is needed."""
         last = self._last
         if last is None:
             return

@@ -91,21 +91,21 @@ class Drf:
         )
 
     def facts(self, snapshot: Snapshot) -> Facts:
-        """What is fixed for the jobs in the table."""
+        """The fixed facts about jobs in the table."""
         jobs = snapshot.jobs.table
         if self._facts is None or self._facts.jobs is not jobs:
             self._facts, self._book = Facts.of(jobs, snapshot.cluster, self.parameters), None
         return self._facts
 
     def _rooms_of(self, snapshot: Snapshot) -> dict[int, Room]:
-        """The room that each kind of request wants, as far as somebody has asked on this cluster."""
+        """The room that each kind of request wants, as far as jobs have asked on this cluster."""
         facts = self.facts(snapshot)
         if self._rooms_of_facts is not facts or self._rooms_on is not snapshot.cluster:
             self._rooms_of_facts, self._rooms_on, self._rooms = facts, snapshot.cluster, {}
         return self._rooms
 
     def book(self, snapshot: Snapshot) -> TenantBook:
-        """What is known of each tenant at this moment."""
+        """The book of tenants at this moment."""
         facts = self.facts(snapshot)
         if self._book is None:
             self._book = TenantBook(facts)
@@ -114,7 +114,7 @@ class Drf:
 
 
 class _ByShare:
-    """Who is before whom, for those who ask why a job waits."""
+    """The order of jobs, to explain why a job waits."""
 
     def __init__(self, policy: Drf) -> None:
         self.policy = policy

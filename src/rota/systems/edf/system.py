@@ -70,7 +70,7 @@ def _is_elastic(parameters: EdfParameters) -> bool:
     heeds_deadlines=True,
 )
 class Edf:
-    """In order of deadlines."""
+    """Serves jobs in order of deadlines."""
 
     def __init__(self, parameters: EdfParameters | None = None) -> None:
         self.parameters = parameters or EdfParameters()
@@ -92,7 +92,7 @@ class Edf:
         return Decision(memory, grants, preempt, reasons=reasons, wake=Wake(sizes.again_s))
 
     def _shares(self, snapshot: Snapshot, sizes: Sizes) -> dict[int, int]:
-        """GPUs for each row, who is due first before the others."""
+        """GPUs for each row, the row that is due first before the others."""
         rows, free = sizes.rows, sizes.gpus
         most = max((count[-1] for count in sizes.counts), default=0)
         curves = curves_of(snapshot.know(Knowledge.SCALING), rows, most)

@@ -1,4 +1,4 @@
-"""What the user may choose of `elan`."""
+"""Parameters of Elan."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class ElanParameters:
     backfill: bool = False
     """A job that fits at its smallest size passes earlier jobs that do not; `no` is elastic FIFO."""
     min_gain: float = 0.05
-    """Part of its speed that a further GPU has to add to a job, unless it brings half of what each of those
-    that the job has brings on average: large jobs that scale well may grow."""
+    """Part of its speed that a further GPU has to add to a job, unless it adds half of the average that the
+    job's present GPUs add: large jobs that scale well may grow."""
     min_resize_s: float = 60.0
     """Seconds after a change of its GPUs before a job is grown again."""
     batch_growth: float = 1.0
-    """How many times as large as it was submitted a batch may become to feed more GPUs (weak scaling); 1
+    """Factor on the submitted batch up to which it may grow to feed more GPUs (weak scaling); 1
     keeps it (strong scaling).  More needs goodput; the largest batch that a job allows is never exceeded."""
 
     def __post_init__(self) -> None:

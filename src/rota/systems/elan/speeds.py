@@ -17,12 +17,12 @@ from rota.stages.sizes import Sizes
 
 
 class Speeds(NamedTuple):
-    """By job, in the order of the rows that were asked for."""
+    """Speeds by job, in the order of the rows that were asked for."""
 
     rates: list[list[float]]
     """Speed on 0, 1, 2, ... GPUs."""
     counts: list[Sequence[int]]
-    """Numbers of GPUs that each may have."""
+    """Numbers of GPUs that each job may have."""
     batches: list[dict[int, float]]
     """Batch size by number of GPUs, where it is not the one that the job asks for."""
 
@@ -35,9 +35,9 @@ def strong(snapshot: Snapshot, sizes: Sizes) -> Speeds:
 
 
 def hybrid(snapshot: Snapshot, sizes: Sizes, growth: float) -> Speeds:
-    """Batches grow with the number of GPUs, as far as they have to and by no more than `growth` in all.
+    """Lets batches grow with the number of GPUs, as far as they must and by no more than `growth` in all.
 
-    Profiles of goodput say how long a step takes; how well a larger batch learns is no matter of Elan's.
+    Goodput profiles say how long a step takes; Elan does not consider how well a larger batch learns.
     """
     table = snapshot.know(Knowledge.GOODPUT)
     types = snapshot.cluster.type_names

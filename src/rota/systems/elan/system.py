@@ -10,12 +10,12 @@ Idea      1. Jobs wait in order of submission.  A job is admitted as soon as the
              it doubles as often as more GPUs need (weak scaling), and never shrinks.
           4. Jobs are resized while they train: new workers get ready beside the old ones, copy the state from
              the nearest of them and take part from one step to the next.
-Departs   Sizes are computed again from the smallest ones, which with concave curves is the same as taking
-          GPUs from the job that loses least.  Ours: gains below 5 % are not taken where they are poor for
-          a GPU; a resized job does not grow again for a minute, and shrinks in that time only for a waiting
+Departs   Sizes are computed again from the smallest ones, which with concave curves gives the same as taking
+          GPUs from the job that loses least.  Ours: gains below 5 % are not taken where a GPU would add
+          little; a resized job does not grow again for a minute, and shrinks in that time only for a waiting
           job; room that no job used is given back.
           The learning rate follows the batch in the job's own program.  The world charges for resizes:
-          `rota simulate --costs resize=elan`.  How state is copied is not modelled: a pause of a second is
+          `rota simulate --costs resize=elan`.  How state is copied is not modelled: a resize is a 1 s pause.
 Checked   systems/elan.md, worked examples 1 to 5.  The authors' code is not public
 """
 
@@ -77,9 +77,9 @@ class Elan:
         return hybrid(snapshot, sizes, self.parameters.batch_growth)
 
     def _taken_in(self, snapshot: Snapshot, sizes: Sizes, left_out: Set[int]) -> list[int]:
-        """Places of the jobs that run, or are to start, at their least sizes if need be.
+        """Places of jobs that run, or are to start, at their least sizes if need be.
 
-        Who is `left_out` has found no place.  In elastic FIFO nobody passes it by, nor whom a quota keeps.
+        A `left_out` job has found no place.  In elastic FIFO no job passes it, or one that a quota keeps.
         """
         room, caps = _room(sizes), caps_of(snapshot, sizes.rows)
         taken = [place for place, has in enumerate(sizes.held) if has]
@@ -102,7 +102,7 @@ class Elan:
     def _shares(
         self, snapshot: Snapshot, sizes: Sizes, speeds: Speeds, taken: Sequence[int]
     ) -> dict[int, int]:
-        """GPUs of those who are taken in; nobody who runs is without."""
+        """GPUs of the jobs taken in; no running job is without."""
         rates, counts = [speeds.rates[place] for place in taken], [speeds.counts[place] for place in taken]
         filling = Filling(rates, counts, caps_of(snapshot, sizes.rows[list(taken)]))
         gpus = sizes.gpus - sum(filling.give(job) for job in range(len(taken)))
@@ -112,13 +112,13 @@ class Elan:
 
 
 def _room(sizes: Sizes) -> int:
-    """GPUs that are left if everybody who runs has its least size."""
+    """GPUs that are left if every running job has its least size."""
     least = (counts[0] for counts, has in zip(sizes.counts, sizes.held, strict=True) if has)
     return sizes.gpus - sum(least)
 
 
 def _reasons(sizes: Sizes, taken: Set[int], started: Set[int]) -> dict[int, Constraint]:
-    """Why those wait that do not start; `taken` had found room, which is not yet a place."""
+    """Why jobs wait that do not start; `taken` had enough GPUs, which may still not be a valid place."""
     room, reasons = _room(sizes), dict[int, Constraint]()
     for row, has, counts in zip(sizes.rows.tolist(), sizes.held, sizes.counts, strict=True):
         if has:

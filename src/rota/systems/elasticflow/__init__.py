@@ -1,1 +1,1 @@
-"""ElasticFlow: deadlines that are kept, by the least GPUs that keep them."""
+"""ElasticFlow: promised deadlines, kept with as few GPUs as possible."""

@@ -1,4 +1,4 @@
-"""Who was admitted before: a job is asked in once, however often it pauses or its deadline is moved."""
+"""Jobs admitted before: a job is asked in once, however often it pauses or its deadline is moved."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rota.systems.elasticflow.promises import Planner, aimed
 
 
 def admitted_before(snapshot: Snapshot, memory: Memory) -> set[int]:
-    """Rows that are not refused any more; those of them that are held now are remembered as `paused`.
+    """Rows that are not refused any more; the held ones among them are remembered as `paused`.
 
-    Nobody sees a job while it pauses after a failure, or its user holds it.  To an empty memory all have been
-    admitted that have run, by whatever policy.
+    No policy sees a job while it pauses after a failure, or its user holds it.  If the memory is empty, all
+    jobs that have run count as admitted, whichever policy ran them.
     """
     if "rows" not in memory:
         starts_of = snapshot.by_row.starts_of
@@ -29,9 +29,9 @@ def admitted_before(snapshot: Snapshot, memory: Memory) -> set[int]:
 
 
 def promised_before(ask: ShareAsk, due: float, slot_s: float, *, is_late: bool = False) -> ShareAsk:
-    """`ask` with the deadline that it was promised, which is not one of its own any more if that was moved.
+    """`ask` with the deadline that it was promised, even if that was moved and is not its own any more.
 
-    Who asks for none any more has no promise.
+    A job that asks for no deadline any more has no promise.
     """
     if due == math.inf or not ask.dues:
         return ask
@@ -42,10 +42,10 @@ def promised_before(ask: ShareAsk, due: float, slot_s: float, *, is_late: bool =
 
 
 def promised_anew(planner: Planner, standing: Sequence[ShareAsk]) -> list[ShareAsk]:
-    """`standing`, in which all who lack a promise have one if it breaks no other.
+    """`standing`, in which all jobs that lack a promise have one if it breaks no other.
 
-    They lack it because their deadline was moved, or could not be promised when they came, or because what
-    they were promised was broken.  Else what they were promised stands, as far as they were, and they are
+    They lack one because their deadline was moved, or could not be promised when they came, or because a
+    promise was broken.  If it would break another, earlier promises stand as they were, and these jobs are
     tried again at the next decision.
     """
     asks = list(standing)
@@ -59,8 +59,8 @@ def promised_anew(planner: Planner, standing: Sequence[ShareAsk]) -> list[ShareA
 
 
 def not_promised(ask: ShareAsk, *, was_promised: bool) -> ShareAsk:
-    """`ask`, whose deadlines cannot be kept beside those of others, where it stays all the same.
+    """`ask`, whose deadlines cannot be kept beside those of others, where it stays nevertheless.
 
-    It has what they leave: as one whose promise is broken if it had one, else as those without a deadline.
+    It has what others leave: as a job with a broken promise if it had one, else as one without a deadline.
     """
     return ask._replace(is_late=True) if was_promised else ask._replace(due=math.inf)

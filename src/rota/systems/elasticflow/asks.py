@@ -1,4 +1,4 @@
-"""What each live job asks of the plan: how fast it is on how many GPUs, how much is left, until when."""
+"""What each live job asks of the plan: its speed by number of GPUs, work left, deadlines."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class ShareAsk(NamedTuple):
     held: int
     """GPUs that it has now."""
     is_soft: bool
-    """It would rather be late than refused: it says what it is worth later."""
+    """The job would rather be late than refused: it states the value of being late."""
     bears_stops: bool = True
     """Its GPUs can be changed without losing its work."""
     due: float = math.inf
-    """The deadline that it is planned for; infinite if none."""
+    """The deadline used for its plan; infinite if none."""
     stays: int = 0
     """Slots from the present one on for which it keeps what it has, as it has just begun."""
     is_late: bool = False
-    """Its promise was broken: it comes after all promises that can be kept, until it can be promised anew."""
+    """Its promise was broken: it comes after all promises that can be kept, until it gets a new one."""
 
     def pin(self) -> Plan:
         """The GPUs that it keeps in any case."""
@@ -51,20 +51,20 @@ class ShareAsk(NamedTuple):
         return Plan(np.array([0, self.stays]), np.array([self.held, 0]), math.inf)
 
     def as_it_is(self) -> ShareAsk:
-        """The same on the GPUs that it has and no others."""
+        """The ask on the GPUs that the job has and no others."""
         rate = self.levels.rates[self.levels.within(np.array([self.held]))[0]]
         return self._replace(levels=SpeedLevels(np.array([0, self.held]), np.array([0.0, float(rate)])))
 
     @property
     def rank(self) -> tuple[float, float, int]:
-        """The earliest deadline first, then who came first."""
+        """The earliest deadline first, then the earliest submission."""
         return self.due, self.submit_s, self.row
 
 
 class KnownLevels:
-    """The speeds of jobs on numbers of GPUs, kept as long as the curves are what they were.
+    """The speeds of jobs on numbers of GPUs, kept as long as the curves do not change.
 
-    Jobs alike share theirs, from one decision to the next.
+    Jobs with equal curves share them, from one decision to the next.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ def asks_of(
 ) -> list[ShareAsk]:
     """What each job with GPUs asks, in slots from `origin_s`; `sizes` are what jobs may have now.
 
-    Who began less than `min_run_s` ago keeps what it has.  Curves are concave, or as `measured`.
+    A job that began less than `min_run_s` ago keeps what it has.  Curves are concave, or as `measured`.
     """
     jobs, table = snapshot.jobs, snapshot.jobs.table
     scaling = snapshot.know(Knowledge.SCALING)
@@ -144,10 +144,10 @@ def _may_change_s(snapshot: Snapshot, row: int, min_run_s: float) -> float:
 
 
 def _counts(snapshot: Snapshot, sizes: Sizes) -> tuple[Ints, list[tuple[int, ...]], set[int]]:
-    """Jobs with GPUs, ascending, the numbers of GPUs each may be given, and those that bear no stop.
+    """Jobs with GPUs, ascending, the numbers of GPUs each may be given, and jobs that bear no stop.
 
-    The numbers are powers of two, for which buddies can always make room; one that cannot use any takes what
-    it can.  Who bears no stop keeps what it has.
+    The numbers are powers of two, for which buddies can always make room; a job that can use none takes what
+    it can.  A job that bears no stop keeps what it has.
     """
     among = set(sizes.rows.tolist())
     stays = {row for row, grant in snapshot.grants.items() if grant.devices and row not in among}
@@ -159,7 +159,7 @@ def _counts(snapshot: Snapshot, sizes: Sizes) -> tuple[Ints, list[tuple[int, ...
 
 
 def powers_of(may: Sequence[int]) -> tuple[int, ...]:
-    """Those of `may` that are powers of two; all if none is."""
+    """The numbers of `may` that are powers of two; all if none is."""
     return _powers_of(may if isinstance(may, range) else tuple(may))
 
 

@@ -1,4 +1,4 @@
-"""GPUs free in the slots to come, for all and for those who share what a hard quota leaves them."""
+"""GPUs free in the slots to come, for all jobs and for those that share what a hard quota leaves them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rota.solvers.shared_caps import SharedCaps
 from rota.systems.elasticflow.asks import ShareAsk
 
 _PARTS = 1000
-"""Of a GPU: quotas count the parts of GPUs that jobs claim."""
+"""Parts of a GPU: quotas count the parts of GPUs that jobs claim."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,13 @@ class FreeRoom:
 
     curve: FreeCurve
     limits: tuple[FreeCurve, ...] = ()
-    """In parts of GPUs."""
+    """Limits in parts of GPUs."""
     counts: Mapping[int, tuple[Sequence[int], int]] | None = None
     """By row, the limits that it counts in, and the parts that its GPU counts."""
 
     @classmethod
     def of(cls, gpus: int, rows: Sequence[int] = (), caps: SharedCaps | None = None) -> FreeRoom:
-        """So many GPUs for ever, as far as `caps`, numbered by the places of `rows`, leave them."""
+        """`gpus` GPUs for ever, as far as `caps`, numbered by the places of `rows`, leave them."""
         if caps is None:
             return cls(FreeCurve.of(gpus))
         limits = [FreeCurve.of(_in_parts(min(left, gpus))) for left in caps.left]
@@ -55,7 +55,7 @@ class FreeRoom:
         return FreeRoom(self.curve.less(plan), self._limits(plan, ask, -1), self.counts)
 
     def more(self, plan: Plan, ask: ShareAsk) -> FreeRoom:
-        """What is free once the plan of `ask` is given up."""
+        """Free GPUs once the plan of `ask` is given up."""
         return FreeRoom(self.curve.more(plan), self._limits(plan, ask, 1), self.counts)
 
     def _counts_of(self, ask: ShareAsk) -> tuple[Sequence[int], int] | None:

@@ -17,7 +17,7 @@ from rota.systems.elasticflow.free_room import FreeRoom
 from rota.systems.elasticflow.parameters import ElasticFlowParameters
 
 _MOST_PIECES = 2_000_000
-"""Of curves kept within a decision: some 32 MB."""
+"""Most pieces of curves kept within a decision: some 32 MB."""
 _Taken = tuple[Plan, FreeRoom]
 """What a job has, and what it leaves free."""
 
@@ -27,7 +27,7 @@ class Promised:
     """A plan that keeps the deadlines of some jobs."""
 
     asks: list[ShareAsk]
-    """By deadline."""
+    """Asks by deadline."""
     plans: list[Plan]
     """What each of `asks` has."""
     room: FreeRoom
@@ -36,7 +36,7 @@ class Promised:
     """Rows whose deadline is not kept: they have what is left as soon as there is some."""
 
     def beside(self, other: Promised) -> Promised:
-        """Both, which have nothing in common but what is free."""
+        """Both together; they share nothing but the free GPUs."""
         both = self.asks + other.asks, self.plans + other.plans
         return Promised(*both, self.room, self.broken | other.broken)
 
@@ -83,16 +83,16 @@ class Planner:
         self.margin = parameters.margin_slots
         self.pause = parameters.restart_s / parameters.slot_s
         self._taken: dict[tuple[int, int, float, float], tuple[FreeRoom, _Taken | None]] = {}
-        """What `take` came to, by the identity of the curve, which is kept for it; row, deadline, margin."""
+        """Result of `take` by the identity of the curve, which is kept for it; row, deadline, margin."""
         self._pieces = 0
-        """Of the curves that were kept so."""
+        """Number of pieces of the curves kept."""
 
     def caps_of(self, asks: Sequence[ShareAsk]) -> SharedCaps | None:
-        """What some of `asks` may have together, numbered by their places; None if nothing limits it."""
+        """What some of `asks` may have together, numbered by place; None if there is no limit."""
         return None if self._caps is None else self._caps.among([self._place[ask.row] for ask in asks])
 
     def take(self, free: FreeRoom, ask: ShareAsk, margin: float) -> _Taken | None:
-        """The least share of `ask` of what is `free`, as `fill` has it, and what it leaves; None if none is.
+        """The least share of `ask` in `free`, as `fill` computes it, and what it leaves; None if none.
 
         Jobs are gone through several times for each decision, and mostly find the same curves.
         """
@@ -109,7 +109,7 @@ class Planner:
         return taken
 
     def fill(self, curve: FreeCurve, ask: ShareAsk, margin: float, first: int | None = None) -> Plan | None:
-        """The least share that is done `margin` slots before the deadline of `ask`; None if none is.
+        """The least share that is done `margin` slots before the deadline of `ask`; None if there is none.
 
         `curve` is what `ask` could have, and has what it keeps in any case.
         """
@@ -123,9 +123,9 @@ class Planner:
         )
 
     def _after_pin(self, curve: FreeCurve, ask: ShareAsk, due: float) -> Plan | None:
-        """What it has for as long as it keeps that, then the least share that is done by `due`.
+        """What the job has for as long as it keeps that, then the least share that is done by `due`.
 
-        As soon as can be if `due` is infinite.
+        The earliest possible if `due` is infinite.
         """
         stays, levels, held = ask.stays, ask.levels, ask.held
         rate = float(levels.rates[levels.within(np.array([held]))[0]])
@@ -163,8 +163,8 @@ class Planner:
     def plan(self, asks: Sequence[ShareAsk]) -> Promised:
         """Plans of jobs that were promised their deadlines.
 
-        Who cannot be done in time any more, or only at the cost of a promise that was made since, comes after
-        those who can.  Who has lost its margin by then is planned without.
+        A job that cannot be done in time any more, or only at the cost of a later promise, comes
+        after those that can.  One that has lost its margin by then is planned without.
         """
         free = self.free
         kept: list[tuple[ShareAsk, Plan]] = []
@@ -191,9 +191,9 @@ class Planner:
     def admit(
         self, promised: Sequence[ShareAsk], new: Sequence[ShareAsk]
     ) -> tuple[list[ShareAsk], list[ShareAsk]]:
-        """Of `new`, in order of arrival: those that can be promised a deadline, each with it, and the others.
+        """Splits `new`, in order of arrival: jobs that can be promised a deadline, with it, and the others.
 
-        Nobody is admitted who would break the promise of another.  Of several that come at once those that
+        No job is admitted that would break the promise of another.  Of jobs that come at once, those that
         are due first are tried first; where one of them breaks an older promise, the last to come gives way.
         """
         broken = set(self.plan(promised).broken)
@@ -219,9 +219,9 @@ class Planner:
         refused: list[ShareAsk],
         broken: set[int],
     ) -> ShareAsk | None:
-        """Fill all in order of deadlines; the first promised job that is broken by those that are tried.
+        """Fill all in order of deadlines; returns the first promised job that the tried ones break.
 
-        Who is tried and does not fit goes for its next deadline, or to `refused`.
+        A tried job that does not fit goes for its next deadline, or to `refused`.
         """
         free = self.free
         queue = sorted((ask.rank, ask) for ask in (*promised, *trying.values()) if ask.row not in broken)
@@ -244,7 +244,7 @@ class Planner:
         return None
 
     def earliest(self, promised: Promised, ask: ShareAsk, wait: float = 0.0) -> float:
-        """When `ask` could be promised to be done if nobody else's promise is touched, in slots.
+        """When `ask` could be promised to be done without touching another job's promise, in slots.
 
         It is admitted in `wait` slots.
         """

@@ -1,4 +1,4 @@
-"""GPUs that no promise needs, to whoever loses least GPU time by one more step: section 4.3 of the paper."""
+"""GPUs that no promise needs, to the job that loses least GPU time by one more step: section 4.3."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Surplus:
         self._room = promised.room
         self._broken = promised.broken
         self._sizes: list[list[int]] = [ask.levels.gpus.tolist() for ask in self._asks]
-        """The numbers of GPUs of each, ascending, the first 0."""
+        """The sizes of each job in GPUs, ascending, the first 0."""
         self._level = [
             0 if plan is NOTHING else bisect_right(sizes, plan.now) - 1
             for sizes, plan in zip(self._sizes, self._plans, strict=True)
@@ -50,14 +50,14 @@ class Surplus:
             for place, plan in enumerate(self._plans):
                 self._caps.take(place, plan.now)
         self._seen: dict[int, tuple[FreeRoom, Plan | None]] = {}
-        """The next step of each as it was last worked out, and on what."""
+        """The next step of each as last computed, and the state it was computed on."""
         self._most = most or {}
         for place, ask in enumerate(self._asks) if self._most else ():
             if ask.row in self._most:
                 self._lower(place, self._most[ask.row])
 
     def _lower(self, place: int, most: int) -> None:
-        """What `place` would have beyond `most` is left for others."""
+        """Leave for others what `place` would have beyond `most`."""
         now, level = self._now(place), bisect_right(self._sizes[place], most) - 1
         self._level[place] = min(self._level[place], level)
         spare = now - self._now(place)
@@ -71,7 +71,7 @@ class Surplus:
         return {ask.row: sizes[level] for ask, sizes, level in triples}
 
     def keep(self, held: Mapping[int, int]) -> None:
-        """Let these rows have up to what they hold, as far as it goes: a change would cost them more."""
+        """Let these rows have up to what they hold, as far as GPUs suffice: a change would cost them more."""
         asks = self._asks
         holders = [place for place, ask in enumerate(asks) if held.get(ask.row)]
         for place in sorted(holders, key=lambda place: asks[place].rank):
@@ -80,12 +80,12 @@ class Surplus:
                 pass
 
     def begin(self) -> None:
-        """The first step for those without a promise, and no other for anybody."""
+        """The first step for jobs without a promise, and no other step for any job."""
         free = [place for place, ask in enumerate(self._asks) if self._is_free(ask)]
         self._begin([place for place in free if not self._level[place] and self._next(place) < math.inf])
 
     def hand_out(self) -> None:
-        """One step after the other until no step fits."""
+        """Take one step after the other until no step fits."""
         rising = [place for place in range(len(self._asks)) if self._next(place) < math.inf]
         heap = [self._entry(place) for place in rising if self._level[place]]
         heap += self._begin([place for place in rising if not self._level[place]])
@@ -101,7 +101,7 @@ class Surplus:
                 heapq.heappush(heap, self._entry(place))
 
     def _begin(self, places: list[int]) -> list[_Entry]:
-        """The first step for those who have nothing, by deadline; entries of who could have another."""
+        """Take the first step for jobs without GPUs, by deadline; entries of jobs that could have more."""
         begun = []
         for place in sorted(places, key=lambda place: self._asks[place].rank):
             if self.left <= 0:
@@ -111,7 +111,7 @@ class Surplus:
         return begun
 
     def _entry(self, place: int) -> _Entry:
-        """The best first: who has nothing, then the largest return; equal ones by deadline."""
+        """The entry, best first: jobs without GPUs, then the largest return; ties by deadline."""
         return -round(self._return(place), _DIGITS), self._asks[place].rank, place
 
     def _now(self, place: int) -> int:
@@ -149,7 +149,7 @@ class Surplus:
         return plan.gpu_slots
 
     def _is_free(self, ask: ShareAsk) -> bool:
-        """True if no promise ties it."""
+        """True if the job has no promise to keep."""
         return ask.due == math.inf or ask.row in self._broken
 
     def _is_left(self, place: int) -> bool:

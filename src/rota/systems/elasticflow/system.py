@@ -5,26 +5,25 @@ Paper     Gu et al., "ElasticFlow: An Elastic Serverless Training Platform for D
 Decides   admission, number of GPUs over time, preemption, placement
 Needs     speed of each job by number of GPUs; durations
 Idea      1. The least share of a job: the smallest level of GPUs that is done by its deadline, in each slot
-             as many of it as those with earlier deadlines leave free.
+             as many of that level as jobs with earlier deadlines leave free.
           2. A job is admitted if all promised jobs and it have least shares, by deadline; else it is refused,
              or offered the earliest deadline that could be promised (ours).
           3. GPUs that no promise needs now go, step by step, to the job that loses least GPU time by them;
              jobs without GPUs come first, jobs without a deadline among them.
           4. Numbers of GPUs are powers of two and so are nodes: whatever was promised can be placed, if
              need be by moving small jobs together.
-Departs   Of several that come at once those due first are tried first (the paper's come one by one).  A
-          change of GPUs is planned as a stop of `restart_s`, beside the margin of a slot (ours).  A job that
-          has just come to other GPUs keeps their number for a slot (ours).  Return is GPU time saved, as the
+Departs   Of jobs that come at once, those due first are tried first (in the paper, one by one).  A change of
+          GPUs is planned as a stop of `restart_s`, in addition to the margin of a slot (ours).  A job that
+          has just moved to other GPUs keeps their number for a slot (ours).  Return is GPU time saved, as the
           paper says; the published code prefers the opposite (`elasticflow@authors`).  A job with several
-          deadlines is promised the first that can be kept, and never refused.  Nor is one that was admitted
-          once: back from a pause it is promised what can be kept beside the others.  A job whose deadline
-          is moved keeps its promise until the new one can be kept beside the others (ours).  A job without a
-          promise has what is left, until its deadline can be promised after all (ours).  One that cannot be
-          in time any more, by faults, pauses or because it was longer than known, comes after all that can.
-          The cluster is taken to be of one type: on several a job gets the first type on which its share
-          fits, and what some cannot have there goes to others.  Plans and promises keep to what hard quotas
-          leave (ours).  Slots are those of the clock, so
-          that a plan can be made again inside one (ours).
+          deadlines is promised the first that can be kept, and never refused.  Nor is a job refused that was
+          admitted once: back from a pause it is promised what can be kept beside the others.  A job whose
+          deadline is moved keeps its promise until the new one can be kept beside the others (ours).  A job
+          without a promise has what is left, until its deadline can be promised after all (ours).  A job that
+          cannot be in time any more, by faults, pauses or because it was longer than known, comes after all
+          that can.  The cluster is assumed to have one type: on several a job gets the first type where its
+          share fits, and GPUs that some jobs cannot use there go to others.  Plans and promises respect hard
+          quotas (ours).  Slots are those of the clock, so that a plan can be made again inside one (ours).
 Checked   systems/elasticflow.md, worked examples 1 to 4; that no admitted job is late while nothing fails;
           naive code, 1,500 scenes
 """
@@ -85,9 +84,9 @@ class ElasticFlow:
 
     Memory    `rows`     live rows that were tried for admission
               `due_s`    the deadline each of them was promised; infinite if none
-              `at_risk`  rows of which it was said that their promise is not expected to be kept
+              `at_risk`  rows whose promise was reported as not expected to be kept
               `late`     rows whose promise was broken, and has not been made again
-              `no_place` the moment, rows that find no place for more than so many GPUs, and their
+              `no_place` the moment, rows that find no place for more than a number of GPUs, and their
                          share, if there are any
               `paused`   rows that were admitted and are held now, if there are any
     """
@@ -144,9 +143,9 @@ class ElasticFlow:
         )
 
     def _at_most(self, snapshot: Snapshot, memory: Memory) -> Decision | None:
-        """The decision where nobody has a promise and everybody can have all that it can use; None elsewhere.
+        """The decision where no job has a promise and each can have all that it can use; None elsewhere.
 
-        It is what planning for everybody comes to: all steps are taken, in whatever order.
+        It equals the result of planning for all jobs: all steps are taken, in whatever order.
         """
         p, plenty = self.parameters, self._plenty
         if not p.surplus or p.min_run_s or memory.get("refused") or not plenty.holds(snapshot):
@@ -176,7 +175,7 @@ class ElasticFlow:
         return levels.most
 
     def _apart(self, memory: Memory, asks: list[ShareAsk], origin_s: float) -> list[ShareAsk]:
-        """Who runs on a node that is drained goes on there to its end, beside the plan."""
+        """Jobs that run on a drained node go on there to their end, outside the plan."""
         slot_s = self.parameters.slot_s
         known = dict(zip(memory.get("rows", ()), memory.get("due_s", ()), strict=True))
         return [
@@ -189,7 +188,7 @@ class ElasticFlow:
     def _sort(
         self, memory: Memory, planner: Planner, asks: list[ShareAsk], origin_s: float, stays: set[int]
     ) -> tuple[list[ShareAsk], list[ShareAsk]]:
-        """Live jobs with the deadline each is planned for, and those that are refused, none of `stays`."""
+        """Live jobs with the deadline each is planned for, and the refused jobs, none of `stays`."""
         known = dict(zip(memory.get("rows", ()), memory.get("due_s", ()), strict=True))
         slot_s, late = self.parameters.slot_s, memory.get("late", ())
         standing = [
@@ -199,7 +198,7 @@ class ElasticFlow:
         ]
         admitted = promised_anew(planner, standing)
         fresh = sorted((ask for ask in asks if ask.row not in known), key=lambda ask: (ask.submit_s, ask.row))
-        # Who runs when this policy comes in cannot be sent away for it.
+        # A job that runs when this policy takes over cannot be sent away for it.
         admitted += [aimed(ask, 0) for ask in fresh if ask.held or not ask.dues]
         new = [ask for ask in fresh if ask.dues and not ask.held]
         accepted, failed = planner.admit([ask for ask in admitted if ask.due < math.inf], new)
@@ -221,9 +220,9 @@ class ElasticFlow:
         others: list[ShareAsk],
         apart: list[ShareAsk],
     ) -> Settled:
-        """Shares, where what some find no place for, on several types or unlike nodes, goes to others.
+        """Shares; on several types or unlike nodes, GPUs on which some jobs find no place go to others.
 
-        Those are told the share that they were meant to have.
+        For reports, the jobs without a place keep the share that they were meant to have.
         """
         stays = {ask.row for ask in [*promised.asks, *others] if ask.stays}
         at_s, known = memory.pop("no_place", (-math.inf, ()))
@@ -286,7 +285,7 @@ class ElasticFlow:
     def _promises(
         self, memory: Memory, before: dict[int, float], promised: Promised, origin_s: float
     ) -> dict[int, Promise]:
-        """New promises, as against those of `before`, and those that are at risk now, or were until now."""
+        """New promises, compared with `before`, and promises at risk now, or until now."""
         slot_s, were_at_risk = self.parameters.slot_s, set(memory.get("at_risk", ()))
         made: dict[int, Promise] = {}
         at_risk = []
@@ -301,7 +300,7 @@ class ElasticFlow:
         return made
 
     def _refusal(self, planner: Planner, promised: Promised, ask: ShareAsk) -> str:
-        """Why `ask` cannot be promised its deadline, and what could be."""
+        """Why `ask` cannot be promised its deadline, and which one could be."""
         end = planner.earliest(promised, ask)
         if end == math.inf:
             return "its deadline cannot be kept: all GPUs it could use are promised to others"

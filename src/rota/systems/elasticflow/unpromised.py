@@ -1,4 +1,4 @@
-"""Who was tried for admission, as memory has it, as long as nobody is promised a deadline."""
+"""Jobs tried for admission, as memory has them, as long as no job is promised a deadline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rota.scheduler.snapshot import Snapshot
 
 
 class Unpromised:
-    """The rows in memory, brought up to date by those who came or left."""
+    """The rows in memory, brought up to date by jobs that came or left."""
 
     def __init__(self) -> None:
         self._written: list[int] | None = None
@@ -21,10 +21,10 @@ class Unpromised:
     def tried(
         self, snapshot: Snapshot, memory: Memory, live: Collection[int], changed: Sequence[int] | None
     ) -> tuple[list[int], list[int]] | None:
-        """Those of `live` that memory knows, ascending, and the others in order of submission.
+        """The rows of `live` that memory knows, ascending, and the others in order of submission.
 
-        To nobody but `changed` anything has happened since memory was written, if that is known.  None if
-        somebody was promised a deadline, or anybody asks for one, be it only now.
+        Nothing has happened to any job but `changed` since memory was written, if that is known.  None if
+        a job was promised a deadline, or any job asks for one, even if only now.
         """
         before: list[int] = memory.get("rows", [])
         if before is self._written and changed is not None:
@@ -54,7 +54,7 @@ class Unpromised:
 def _brought_up_to_date(
     before: list[int], live: Collection[int], changed: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """Those of `before`, ascending, that still live, and those of `changed` that live and were not there."""
+    """Rows of `before` that still live, ascending, and rows of `changed` that live and were not there."""
     known, new = before.copy(), list[int]()
     for row in changed:
         place = bisect_left(known, row)

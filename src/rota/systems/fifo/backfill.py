@@ -2,7 +2,7 @@
 
 The reservation holds at the *shadow time*, when enough of what runs is expected to have ended.  A later
 job starts now if it fits now and either is expected to end by then, or uses only what will be *spare* then:
-free, and not needed by the first job.  So, as far as the estimates are right, nobody delays the first one.
+free, and not needed by the first job.  So, if the estimates are right, no job delays the first one.
 
 Source: D. A. Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995; A. W. Mu'alem and D. G. Feitelson,
 "Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 with
@@ -35,14 +35,14 @@ from rota.table.free import Free
 from rota.table.occupancy import Occupancy
 
 SAME_S = 1e-6
-"""Moments closer than this are one: sums of floats do not decide who may pass."""
+"""Moments closer than this count as one, so that rounding of sums does not decide which job may pass."""
 
 
 class HeadReservation(NamedTuple):
-    """What is promised to the first job."""
+    """The reservation of the first job."""
 
     at_s: float
-    """When it can start; infinite if it could not even if all running jobs had ended."""
+    """When it can start; infinite if it could not start even once all running jobs had ended."""
     spare: int
     """GPUs that are free then beyond those it needs."""
 
@@ -90,14 +90,14 @@ def by_submission(snapshot: Snapshot) -> Ints:
 
 
 def submitted_first(snapshot: Snapshot) -> Ints:
-    """Waiting rows, first come first, whatever their priority."""
+    """Waiting rows in order of submission, whatever their priority."""
     return snapshot.waiting
 
 
 class EasyBackfill:
     """Strict order with backfill.
 
-    A job that runs past its estimate is expected to end at any moment: nobody passes the first job on the
+    A job that runs past its estimate is expected to end at any moment: no job passes the first one on the
     strength of an estimate that has proved wrong, only on GPUs the first job will not need.
     """
 
@@ -118,10 +118,10 @@ class EasyBackfill:
         """Request kinds of one job table on one cluster."""
         self._kinds_of: tuple[JobTable, Cluster] | None = None
         self._ever: dict[int, bool] = {}
-        """By kind of request: whether it has a place while nobody holds anything."""
+        """By kind of request: whether it has a place on an empty cluster."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        """Whom to start, and which free devices to keep for the first job of a queue that does not fit."""
+        """Jobs to start, and free devices to keep for the first job of a queue that does not fit."""
         counts = snapshot.uniform and self.placement in COUNT_ONLY
         grants: list[Grant] = []
         kept: list[Reservation] = []
@@ -180,7 +180,7 @@ class EasyBackfill:
     def _by_place(self, snapshot: Snapshot) -> tuple[list[Grant], list[Reservation]]:
         self._sync_kinds(snapshot)
         fit = Fitter(snapshot, self.place)
-        fit.reserved = {}  # those in force are this policy's own, and made anew below
+        fit.reserved = {}  # those in force are this policy's own, and made again below
         scratch = snapshot.scratch()
         grants: list[Grant] = []
         kept: list[Reservation] = []
@@ -188,7 +188,7 @@ class EasyBackfill:
         queues = [PartQueue(order, -1)] if self.one_queue else self._queues.of(snapshot, order)
         for queue in queues:
             if not scratch.free.within(queue.nodes) and _want_whole_gpus(snapshot, queue.rows):
-                continue  # nobody can start, and nothing is free to be kept
+                continue  # no job can start, and nothing is free to be kept
             kept += self._serve(snapshot, queue, grants, scratch, fit)
         return grants, kept
 
@@ -297,7 +297,7 @@ class _Promise:
     def fit_beside(self, scratch: Occupancy, row: int) -> Grant | None:
         """A grant for `row`, which runs beyond the shadow time, that leaves the first job a place.
 
-        Outside of the place foreseen if there is room, else on devices of it that others can stand in for.
+        It is outside the place foreseen if there is room, else on devices of it that others can replace.
         """
         grant = self._fit_outside(scratch, row)
         if grant and self._is_kept(grant):
@@ -312,7 +312,7 @@ class _Promise:
         return grant
 
     def _is_kept(self, grant: Grant) -> bool:
-        """True if the first job still finds a place beside `grant`; then both are foreseen."""
+        """True if the first job still finds a place beside `grant`; both are then taken into account."""
         self.later.hold(grant)
         place = self.fit(self.later, self.head)
         if place is None:  # devices, CPU, memory or quota would not be left
@@ -322,7 +322,7 @@ class _Promise:
         return True
 
     def free_in(self, scratch: Occupancy) -> Sequence[int]:
-        """The devices of the place that nobody holds now."""
+        """The devices of the place that no job holds now."""
         return sorted(device for device in self.devices if scratch.free.is_free(device))
 
 
@@ -333,7 +333,7 @@ def _expected_ends(snapshot: Snapshot, rows: Ints) -> Floats:
 
 
 def _reservation(snapshot: Snapshot, head: int, devices: Sequence[int], at_s: float) -> list[Reservation]:
-    """Free devices kept for the first job until it can start; nobody knows when once an estimate failed."""
+    """Free devices kept for the first job until it can start; at an unknown time after a failed estimate."""
     if not devices:
         return []
     return [Reservation(head, tuple(devices), at_s if at_s > snapshot.now else math.inf)]

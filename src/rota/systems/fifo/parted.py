@@ -22,16 +22,16 @@ class PartQueue(NamedTuple):
 
 
 class Queues:
-    """Tells the queues apart: no node would do for jobs of two of them.
+    """Distinguishes the queues: no node suits jobs of two of them.
 
-    One queue where a quota is hard: a job may wait for what another holds on nodes that it does not want.
+    There is one queue if a quota is hard: a job may wait for what another holds on nodes it does not want.
     """
 
     def __init__(self) -> None:
         self._jobs: JobTable | None = None
         self._cluster: Cluster | None = None
         self._known: dict[bytes, tuple[Ints, list[int]]] = {}
-        """By the sets of nodes that somebody asks for: the queue of each set, and the nodes of each queue."""
+        """By the sets of nodes that jobs ask for: the queue of each set, and the nodes of each queue."""
 
     def of(self, snapshot: Snapshot, order: Ints) -> list[PartQueue]:
         """Rows in `order` by queue, the queue of the first row first."""

@@ -1,7 +1,7 @@
 """Strict order where jobs ask for some nodes only: a queue for each partition, as sites have them.
 
 Source: Slurm's main scheduler (`src/slurmctld/job_scheduler.c`): once a job waits for nodes, it passes over
-the rest of its partition, and whoever asks for nodes of that one elsewhere.
+the rest of its partition, and any job that asks for nodes of that partition elsewhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rota.table.occupancy import Occupancy
 
 
 class QueueFitter(Fitter):
-    """Gives nothing to those who would do with nodes for which somebody before them waits."""
+    """Gives nothing to jobs that could use nodes for which a job before them waits."""
 
     def __init__(self, snapshot: Snapshot, place: Place) -> None:
         super().__init__(snapshot, place)
@@ -35,7 +35,7 @@ class QueueFitter(Fitter):
 
 
 class InQueues(ByPriority):
-    """Who waits keeps those behind it waiting that would do with the same nodes, and nobody else."""
+    """A waiting job holds back only later jobs that could use the same nodes."""
 
     def _by_place(self, snapshot: Snapshot) -> tuple[list[Grant], list[int]]:
         if not snapshot.jobs.table.node_set_names:
@@ -48,7 +48,7 @@ class InQueues(ByPriority):
         return admit_in_order(self.order_by_kind, snapshot, fit, blocks), []
 
     def _ends(self, fit: QueueFitter, row: int) -> bool:
-        """Whether nobody behind `row` can start any more, now that it waits."""
+        """Whether no job behind `row` can start any more, now that it waits."""
         asked = fit.asked(row)
         if asked & fit.awaited or self._blocks(fit.plain, row):
             fit.awaited |= asked

@@ -42,7 +42,7 @@ class OneQueueFor(StrEnum):
 
 
 class Backfill(StrEnum):
-    """Who may pass a job that does not fit, without delaying it."""
+    """Which jobs may pass a job that does not fit, without delaying it."""
 
     NONE = "none"
     EASY = "easy"
@@ -65,7 +65,7 @@ class FifoParameters:
 
 
 def as_submitted(snapshot: Snapshot, rows: Any) -> Any:
-    """The same key for all: equal keys are served in order of submission."""
+    """One key for all jobs: equal keys are served in order of submission."""
     return 0 if isinstance(rows, int) else np.zeros(len(rows), dtype=np.int64)
 
 

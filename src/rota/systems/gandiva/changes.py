@@ -1,4 +1,4 @@
-"""What has happened since the last decision: nodes that came or went, jobs that came, ended, or run already.
+"""Changes since the last decision: nodes that came or went, jobs that came, ended, or run already.
 
 None of this is in the paper: a live cluster loses nodes, drains them and gets others, and a policy can take
 over jobs that run.
@@ -32,7 +32,7 @@ class ClusterChanges:
         self.derived = derived
         self.memory = derived.memory
         self.changed = changed
-        """Rows with news, from `Derived.news`; None if it may be any."""
+        """Rows with news, from `Derived.news`; None if any row may have news."""
         self.lengths = lengths
         self.homes = derived.homes
         self.homeless = derived.homeless
@@ -56,7 +56,7 @@ class ClusterChanges:
     # -- nodes -------------------------------------------------------------------------------------
 
     def _follow_cluster(self) -> None:
-        """Nodes that are new, or have other GPUs, are empty homes; their jobs need another one."""
+        """Nodes that are new, or have other GPUs, become empty homes; their jobs need another one."""
         before = self.memory["gpus"]
         self.derived.gpus = self.gpus
         if before == self.gpus:
@@ -96,7 +96,7 @@ class ClusterChanges:
                 self.left.update(node for node in home["nodes"] if node not in lost)
 
     def _bring_home(self, node: int) -> None:
-        """Jobs that ran on while `node` took no new ones, in a home without it or in none, move in."""
+        """Assign a home to jobs that ran on while `node` took no new ones."""
         node_of = self.snapshot.occupancy.free.node_of
         grants = self.snapshot.grants
         rows = [row for row, grant in grants.items() if any(node_of[d] == node for d in grant.devices)]
@@ -140,7 +140,7 @@ class ClusterChanges:
         self.due.update(home_of[row] for row in self.snapshot.refused if row in home_of)
 
     def _make_room(self, nodes: list[int]) -> None:
-        """A job that belonged to no home has left `nodes`."""
+        """Note that a job that belonged to no home has left `nodes`."""
         self.left.update(
             key for key, home in self.homes.homes.items() if not set(nodes).isdisjoint(home["nodes"])
         )
@@ -164,13 +164,13 @@ class ClusterChanges:
                 self._forget(row)
 
     def _leave(self, row: int) -> None:
-        """`row` leaves its home, which is split if it was several servers and has no job left."""
+        """Take `row` out of its home, which is split if it was several servers and has no job left."""
         key = self.homes.remove(row)
         self.left.add(key)
         self.homes.split_if_empty(key, self.gpus)
 
     def _forget(self, row: int) -> None:
-        """Forget what was measured of `row`, which has ended."""
+        """Forget the measurements of `row`, which has ended."""
         self.derived.grant_of.pop(row, None)
         for name in ("alone", "bad", "moves", "barred"):
             self.memory[name].pop(row, None)

@@ -1,4 +1,4 @@
-"""What follows from homes and the table of jobs, kept between decisions: jobs without a home, ends of turns.
+"""Data derived from homes and the job table, kept between decisions: jobs without a home, ends of turns.
 
 All of it is a cache; dropped, it is built again from the memory and the snapshot.
 """
@@ -34,13 +34,13 @@ class Homeless:
         return len(self._kind_of)
 
     def add(self, row: int, kind: int) -> None:
-        """`row`, which asks for `kind`, has no home, unless that is known."""
+        """Note that `row`, which asks for `kind`, has no home, unless that is known."""
         if row not in self._kind_of:
             self._kind_of[row] = kind
             insort(self._rows.setdefault(kind, []), row)
 
     def discard(self, row: int) -> None:
-        """`row` needs no home any more, if it did."""
+        """Remove `row`: it needs no home any more, if it did."""
         kind = self._kind_of.pop(row, -1)
         if kind >= 0:
             rows = self._rows[kind]
@@ -76,10 +76,10 @@ class TurnEnds:
         self.ends: dict[Any, set[int]] = {}
         """Homes whose turns end at each moment."""
         self.end_of: dict[Any, float] = {}
-        """When the turn of each home ends that has one."""
+        """End of the turn of each home that has one."""
 
     def note(self, key: int, end_s: float) -> None:
-        """The turn of home `key` ends then; infinite if it has none."""
+        """Note that the turn of home `key` ends then; infinite if it has none."""
         before = self.end_of.pop(key, math.inf)
         if before < math.inf:
             keys = self.ends[before]
@@ -91,12 +91,12 @@ class TurnEnds:
             self.ends.setdefault(end_s, set()).add(key)
 
     def give_up(self, keys: set[int]) -> None:
-        """The turns of these homes are over before their time: no other turn is to end with them."""
+        """End the turns of these homes before their time: no other turn is to end with them."""
         for key in keys & self.end_of.keys():
             self.note(key, math.inf)
 
     def renew(self, key: int, now: float, switch_s: float) -> float:
-        """A turn of home `key` begins now, whether the last one is over or not; returns when it ends."""
+        """Begin a turn of home `key` now, whether the last one is over or not; returns when it ends."""
         if key in self.end_of:
             self.note(key, math.inf)
         end_s = self.end_s(now, switch_s)
@@ -108,7 +108,7 @@ class TurnEnds:
         return min(self.ends, default=math.inf)
 
     def take_over(self, now: float) -> set[int]:
-        """Homes of which the turn ends now, or has: from now on they have none."""
+        """Homes whose turn ends now, or has ended: from now on they have none."""
         over = set[int]()
         for end_s in [end_s for end_s in self.ends if end_s <= now]:
             over |= self.ends.pop(end_s)
@@ -119,7 +119,7 @@ class TurnEnds:
     def end_s(self, now: float, switch_s: float) -> float:
         """When a turn that begins now is to end: a quantum, and what its switch takes, from now.
 
-        It ends with another turn that ends within its second half: so turns end at no more than two moments
+        It ends with another turn that ends within its second half: then turns end at no more than two moments
         in a quantum, however many homes there are.
         """
         least_s, most_s = now + self.quantum_s * LEAST_TURN, now + self.quantum_s + switch_s
@@ -157,7 +157,7 @@ class Derived:
         return (snapshot.joined_or_left if self.grounds.all_ask_for_gpus else snapshot.changes)(cursor)
 
     def note(self, key: int) -> None:
-        """The turn or the idle time of home `key` is another, or it is no home any more."""
+        """Note that the turn or idle time of home `key` has changed, or that it is no home any more."""
         home = self.homes.homes.get(key)
         self.turns.note(key, math.inf if home is None else home["turn_ends_s"])
         if home is not None and home["idle_since_s"] < math.inf:

@@ -29,7 +29,7 @@ Pair = tuple[int, int]
 
 
 def gain(rates: Iterable[float], alone: Iterable[float]) -> float:
-    """Work of jobs that share their devices, relative to their work in turns: 1.0 is no gain."""
+    """Work of jobs that share their devices, relative to their work in turns: 1.0 means no gain."""
     return sum(rate / solo for rate, solo in zip(rates, alone, strict=True))
 
 
@@ -45,7 +45,7 @@ class PairTrials:
     """The pairs of a cluster: on trial, kept, parted; one trial at a time in each home.
 
     Nothing is predicted: a pair stays if its rates, each relative to the job's own rate alone, sum to more
-    than `pack_gain`.  That the device is busier proves nothing.
+    than `pack_gain`.  A busier device proves nothing.
 
     `alone` (rate of each job when it last ran alone) and `bad` (per job, the jobs it was parted from) are
     plain values, changed in place, so that a policy can keep them in its memory.
@@ -83,7 +83,7 @@ class PairTrials:
             self.alone[row] = self.snapshot.rate(row)
 
     def review(self, home: ServerGroup) -> None:
-        """Judge all pairs, part those that need not share, and try the next one."""
+        """Judge all pairs, part the pairs that need not share, and try the next one."""
         for first in list(home["pairs"]):
             self._judge(home, first)
         self.part_needless(home)
@@ -94,13 +94,13 @@ class PairTrials:
                 home["trial"] = pair[0]
 
     def part_needless(self, home: ServerGroup) -> None:
-        """Part pairs of which both jobs would have GPUs of their own."""
+        """Part pairs in which both jobs would have GPUs of their own."""
         for first, second in list(home["pairs"].items()):
             if self.homes.room_with_pairs(home) >= self.homes.demand_of(second) - EPSILON:
                 self.homes.part(home, first)
 
     def _judge(self, home: ServerGroup, first: int) -> None:
-        """Part a pair that does no more than in turns, on trial or kept; a pair that did not run stays."""
+        """Part a pair that does no more than in turns, kept or on trial; a pair that did not run stays."""
         pair = (first, home["pairs"][first])
         held, jobs = self.snapshot.grants, self.snapshot.jobs
         ran = [
@@ -206,7 +206,7 @@ def relieve(
 
 
 def defragment(homes: ServerGroups, sizes: Sequence[int], may_move: MayMove, threshold: float) -> list[Move]:
-    """Empty servers that have at least `threshold` of their GPUs free, the one with most free first.
+    """Empty servers with at least `threshold` of their GPUs free, the one with most free first.
 
     A job goes to the server with the fewest free GPUs on which it fits, and never to one with as many free
     as its own: two servers would swap jobs for ever.
@@ -234,7 +234,7 @@ def give_back(
     *,
     on_one: bool,
 ) -> list[Move]:
-    """Send gangs to others of their size, where that leaves servers empty for a job of `size` without a home.
+    """Send gangs to other homes of their size, where that empties servers for a `size` job without a home.
 
     The job needs one server, or as many as it takes.  No gang moves if the job could not begin then (ours).
     """
@@ -296,7 +296,7 @@ def _load(home: ServerGroup) -> float:
 
 
 class Growth:
-    """GPUs of each job of a home at one moment: idle GPUs go to elastic jobs until others need them."""
+    """Growth of a home's elastic jobs into its idle GPUs, until other jobs need them."""
 
     def __init__(self, snapshot: Snapshot, parameters: GandivaParameters, homeless: Sized) -> None:
         """`homeless` are the jobs that wait for a home: while there are some, no job grows."""

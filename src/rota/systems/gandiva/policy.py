@@ -8,7 +8,7 @@ Memory    `homes`    servers with the jobs that belong to them (`servers.ServerG
           `bad`      per job, the jobs it was parted from because sharing did not pay
           `moves`    per moved job: home before, rate before, moment at which to compare
           `barred`   per job, the homes it was sent back from
-          `strays`   per job that runs on nodes of which some are being emptied, and has no home, these nodes
+          `strays`   per job without a home that runs on nodes some of which are being emptied, these nodes
           `turns`, `longer`   per job, the lengths of its turns (`stages.turn_lengths`)
 """
 
@@ -40,7 +40,7 @@ class GandivaDecision:
         derived: Derived,
         changed: Sequence[int] | None,
     ) -> None:
-        """`changed` are rows with news, from `Derived.news`; None if it may be any."""
+        """`changed` are rows with news, from `Derived.news`; None if any row may have news."""
         self.snapshot = snapshot
         self.memory = memory = derived.memory
         self.p = parameters
@@ -107,7 +107,7 @@ class GandivaDecision:
         return True
 
     def _home_for(self, row: int) -> int:
-        """The home of NODE_ALLOC; where quotas or cores and memory keep GPUs idle, others too."""
+        """The home by NODE_ALLOC; where quotas or cores and memory keep GPUs idle, also other homes."""
         size, accepting = self.sizes[row], self.grounds.accepting(row)
         key = self.homes.allocate(row, size, accepting, self.gpus)
         if self.has_caps and (
@@ -141,7 +141,7 @@ class GandivaDecision:
         )
         for gang, source, target in moves:
             self._follow_move(gang, source, target)
-            self.memory["moves"].pop(gang, None)  # it is not for its rate that it moves
+            self.memory["moves"].pop(gang, None)  # it does not move for the sake of its rate
             self.left.add(source)
         return bool(moves)
 
@@ -166,7 +166,7 @@ class GandivaDecision:
                 self._follow_move(row, here, source)
 
     def _migrate(self) -> None:
-        """To GPUs that fell free, then off servers that are nearly empty; then the queue again."""
+        """Migrate to freed GPUs, then off servers that are nearly empty; then serve the queue again."""
         moves = relieve(self.homes, self.sizes, self._may_move, self._join_empty)
         moves += defragment(self.homes, self.sizes, self._may_move, self.p.defrag)
         for row, source, target in moves:
@@ -193,7 +193,7 @@ class GandivaDecision:
         return self.homes.join_empty(self.sizes[row], self.grounds.accepting(row), self.gpus, barred)
 
     def _follow_move(self, row: int, source: int, target: int) -> None:
-        """`row` belongs to `target` now, and still runs on servers of `source`."""
+        """Move `row` to the home `target`; it still runs on servers of `source`."""
         self.due.update((source, target))
         self.moved.update((target, *self.homes.homes[source]["nodes"]))
         self.homes.split_if_empty(source, self.gpus)

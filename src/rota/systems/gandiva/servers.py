@@ -89,7 +89,7 @@ class ServerGroups:
         return of_its_size  # oversubscribed: its jobs take turns
 
     def allocate_in_part(self, size: int, part: Mapping[int, int], gpus: Sequence[int]) -> int:
-        """A home for a gang that can use only `part` of the GPUs of each server, for want of cores or memory.
+        """A home for a gang that can use only `part` of the GPUs of each server, for lack of cores or memory.
 
         A home in which it need not take turns; else the fewest empty servers, made one; else any home; -1 if
         it has to wait.
@@ -152,7 +152,7 @@ class ServerGroups:
     # -- jobs --------------------------------------------------------------------------------------
 
     def add(self, row: int, key: int, size: int) -> None:
-        """`row`, of `size` GPUs, belongs to the home `key` from now on, last in its circle."""
+        """Assign `row`, of `size` GPUs, to the home `key`, last in its circle."""
         home = self.homes[key]
         self.has_changed = True
         home["affinity"] = home["affinity"] or size
@@ -162,7 +162,7 @@ class ServerGroups:
         self.index.update(key)
 
     def remove(self, row: int) -> int:
-        """`row` leaves its home; a partner stays in its place.  Returns the home."""
+        """Take `row` out of its home; a partner stays in its place.  Returns the home."""
         key = self.home_of.pop(row)
         home = self.homes[key]
         self.has_changed = True
@@ -175,7 +175,7 @@ class ServerGroups:
         return key
 
     def pair(self, home: ServerGroup, pair: tuple[int, int]) -> None:
-        """Two jobs share their devices: one place in the circle, the first."""
+        """Let two jobs share their devices: one place in the circle, the first."""
         first, second = pair
         home["circle"].remove(second)
         home["circle"].remove(first)
@@ -183,7 +183,7 @@ class ServerGroups:
         home["pairs"][first] = second
 
     def part(self, home: ServerGroup, row: int) -> None:
-        """The pair of `row`, if it is in one, is two jobs again, side by side in the circle."""
+        """Part the pair of `row`, if it is in one: two jobs again, side by side in the circle."""
         for first, second in home["pairs"].items():
             if row in (first, second):
                 del home["pairs"][first]
@@ -237,7 +237,7 @@ class ServerGroups:
                 self.open([node], gpus)
 
     def split_if_empty(self, key: int, gpus: Sequence[int]) -> None:
-        """Several servers that have no job left are homes by themselves again."""
+        """Split homes of several servers that have no job left into single servers."""
         home = self.homes[key]
         if not home["circle"] and len(home["nodes"]) > 1:
             self.close(key, gpus)
@@ -263,7 +263,7 @@ def is_within(home: ServerGroup, mask: int) -> bool:
 # -- homes in order of load and of room --------------------------------------------------------------
 
 Able = Callable[[int], bool]
-"""Whether a home will do."""
+"""Whether a home is suitable."""
 Place = tuple[float, int]
 """A home behind what it is sorted by: ties go to the lowest."""
 
@@ -271,7 +271,7 @@ _NOWHERE: Place = (math.inf, -1)
 
 
 class _Entry(NamedTuple):
-    """Where a home stands in the lists."""
+    """The place of a home in the lists."""
 
     kind: tuple[int, int]
     by_load: Place
@@ -300,7 +300,7 @@ class ServerIndex:
             self.update(key)
 
     def update(self, key: int) -> None:
-        """The home `key` has changed, is new, or is none any more."""
+        """Note that the home `key` has changed, is new, or is gone."""
         before, home = self._entries.pop(key, None), self._homes.get(key)
         if before is not None:
             self._drop(key, before)
@@ -343,7 +343,7 @@ class ServerIndex:
         return sum([gpus * len(places) for (affinity, gpus), places in self._by_load.items() if not affinity])
 
     def fullest(self, demand: float, able: Able, below: float = math.inf) -> int:
-        """The able home with the fewest free GPUs, less than `below`, on which `demand` fits; -1 if none."""
+        """The able home with fewest free GPUs, less than `below`, on which `demand` fits; -1 if none."""
         first = bisect_left(self._used, (demand - EPSILON, -1))
         best = _first(self._used, first, able)
         for (affinity, gpus), places in self._by_load.items():
@@ -373,7 +373,7 @@ class ServerIndex:
 
 
 def _first(places: list[Place], start: int, able: Able) -> Place:
-    """The first place from `start` on of which the home is able."""
+    """The first place from `start` on whose home passes `able`."""
     for at in range(start, len(places)):
         if able(places[at][1]):
             return places[at]

@@ -15,9 +15,9 @@ Departs   The paper gives rules 1 and 4 in outline; the order of choices is that
           Turns are equal, without weights.  Turns of several servers end together where that shortens none
           by more than half.  A job that keeps its GPUs fully busy is not tried beside others; memory leaves a
           tenth free (the card's), and a kept pair is judged in every turn.  No job is moved away from a
-          neighbour that does not share its GPUs, and jobs that mind distance are moved like others.
+          neighbour that does not share its GPUs, and jobs sensitive to distance are moved like others.
           No job gets GPUs of several servers that would fit on one, so there is no move to restore
-          locality; several servers become one home for a job that needs them, be it for cores or memory.
+          locality; several servers become one home for a job that needs them, also for cores or memory.
           A server takes others in where hard quotas keep its jobs from running together (ours).
 Checked   systems/gandiva.md, examples 1 to 7; a naive scheduler makes the same turns, pairs and moves in
           thousands of small random scenes
@@ -65,7 +65,7 @@ class Gandiva:
         return GandivaDecision(snapshot, self.parameters, derived, changed).decide()
 
     def _derived_of(self, snapshot: Snapshot, memory: Memory) -> Derived:
-        """What is kept from the last call, if that had the same memory and the same table; else a new one."""
+        """The `Derived` of the last call, if it had the same memory and the same table; else a new one."""
         derived, jobs, cluster = self._derived, snapshot.jobs.table, snapshot.cluster
         grounds = None if derived is None else derived.grounds
         if grounds is None or grounds.jobs is not jobs or grounds.cluster is not cluster:

@@ -29,7 +29,7 @@ from rota.table.free import mask_of
 TAKES_TURNS = Constraint(
     Code.POLICY, detail="waits for its turn on a server for jobs of its size; what is free is on others"
 )
-"""Why a job waits that would fit on what is free."""
+"""Reason for a waiting job that would fit on what is free."""
 
 
 def take_turn(circle: list[int], fits: Fits) -> list[int]:
@@ -40,7 +40,7 @@ def take_turn(circle: list[int], fits: Fits) -> list[int]:
 
 
 def join_turn(circle: list[int], running: Collection[int], fits: Fits) -> list[int]:
-    """The jobs of a turn under way: those that run already, and others that fit beside them."""
+    """The jobs of a turn under way: the running jobs, and others that fit beside them."""
     stay = [row for row in circle if row in running and fits(row)]
     joined = [row for row in circle if row not in running and fits(row)]
     _to_tail(circle, joined)
@@ -68,7 +68,7 @@ def take_turn_by_count(circle: list[int], sizes: Sequence[int], room: int) -> tu
 
 
 def counting(sizes: Sequence[int], room: int) -> Fits:
-    """Whether a job fits on `room` GPUs, of which it then takes its own."""
+    """Whether a job fits on `room` GPUs, from which it then takes its own."""
 
     def fits(row: int) -> bool:
         nonlocal room
@@ -254,7 +254,7 @@ class ServerTurns:
         return rows
 
     def _lead_on(self, home: ServerGroup) -> None:
-        """Jobs whose longer turns go on come first in a new turn: there is room for all of them."""
+        """Put jobs whose longer turns continue first in a new turn: there is room for all of them."""
         if not self.lengths.longer:
             return
         pairs = home["pairs"]
@@ -291,9 +291,9 @@ class TurnDevices:
         self.leaving: list[int] = []
 
     def swap(self, node: int, coming: list[int], leaving: list[int]) -> None:
-        """Of the jobs whose home is `node`, `leaving` give way there, and `coming` run, in order."""
+        """At `node`, the home of these jobs, let `leaving` give way and `coming` run, in order."""
         held, sizes, first, bits = self._held, self._sizes, self._free.first[node], self._free.devices[node]
-        row: Any  # it stays the object that it is: as an int it would be made again wherever it is looked up
+        row: Any  # the same object is kept: an int would be converted again wherever it is looked up
         for row in leaving:
             for device in held[row][1]:
                 bits |= 1 << (device - first)
@@ -309,7 +309,7 @@ class TurnDevices:
         """Devices for `runners`, each with the mask of its nodes, where `running` of their homes hold some.
 
         A job that runs on its nodes stays; the others get what is free or left there, in order, on as few
-        nodes as possible.  Returns grants to those that come or move, and the jobs that leave.
+        nodes as possible.  Returns grants to jobs that come or move, and the jobs that leave.
         """
         held, free = self._held, self._free.copy()
         stay = {row for row, nodes in runners if row in held and self._are_within(held[row][1], nodes)}

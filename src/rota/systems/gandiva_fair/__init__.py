@@ -1,1 +1,1 @@
-"""Gandiva_fair: GPU time in proportion to tickets, and types traded."""
+"""Gandiva_fair: GPU time in proportion to tickets; tenants trade GPU types."""

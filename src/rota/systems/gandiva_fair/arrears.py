@@ -3,7 +3,7 @@
 Inside a server stride is exact, but loads that no migration evens out, and gangs that find no room together,
 leave tenants short in the long run.  What a tenant is short of adds up, and is made up by a factor on its
 tickets: soon where its jobs are due too little on their servers, slowly where turns have given it less than
-that, for who waits for its next turn is short of one without being treated unfairly.
+that, for a job that waits for its next turn is short of one without being treated unfairly.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 _SPEED_S = 600.0
-"""For so many seconds of all that it is due a tenant's tickets count e times as much, ..."""
+"""Seconds of unserved share after which a tenant's tickets count e-fold, ..."""
 _TURNS = 10.0
-"""... or for so many turns of its largest job, where turns are to blame."""
+"""... or, where turns are to blame, the number of turns of its largest job after which they do."""
 _LEEWAY = 1.0
-"""So many turns of its largest job a tenant may be short of, or ahead, without its tickets changing."""
+"""Turns of its largest job by which a tenant may be short or ahead without its tickets changing."""
 _MOST = 2.0
-"""Tickets count at most so many times more, or less, than they are."""
+"""Largest factor by which tickets count more, or less, than they are."""
 
 
 class Standing(NamedTuple):
     """What a tenant has at one moment, in GPUs."""
 
     due: float
-    """By its tickets."""
+    """What it is due by its tickets."""
     placed: float
     """The sum of what its jobs are due on the servers they belong to."""
     held: float
@@ -35,15 +35,15 @@ class Standing(NamedTuple):
 
 
 Arrears = list[float]
-"""What a tenant is short of, as the logarithm of a factor, and the factor for what is beyond turns."""
+"""A tenant's arrears, as the logarithm of a factor, and the factor for the part beyond turns."""
 
 
 def after(
     before: Mapping[int, Arrears], stood: Mapping[int, Standing], elapsed_s: float
 ) -> dict[int, Arrears]:
-    """The arrears of tenants after `elapsed_s` seconds in which they stood so.
+    """The arrears of tenants after `elapsed_s` seconds in which they stood as given.
 
-    Only proportions count: what gangs leave idle everybody is short of.
+    Only proportions count: what gangs leave idle all tenants are short of.
     """
     due, placed, held = (sum(one[at] for one in stood.values()) for at in range(3))
     if not due or not placed or not held:

@@ -2,7 +2,7 @@
 types it is due.
 
 Inside a server turns are in proportion to tickets; with equal tickets per GPU everywhere they are so across
-the cluster (Gandiva_fair, EuroSys 2020, section 3).  Nobody moves again before `spacing` seconds are over.
+the cluster (Gandiva_fair, EuroSys 2020, section 3).  No job moves again before `spacing` seconds are over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _GAIN = 0.5
 
 @dataclass
 class Movable:
-    """Which jobs may move where, and when."""
+    """Jobs that may move, and the rules for it."""
 
     accepts: dict[int, dict[int, int]]
     """Per job and type, the mask of the servers it could run on."""
@@ -35,7 +35,7 @@ class Movable:
     is_busy: Callable[[int], bool] = lambda row: False
     """Whether a job must not move before its turn is over."""
     again_s: float = field(default=math.inf)
-    """The first moment at which somebody may move who would have moved now."""
+    """The first moment at which a job may move that would have moved now."""
 
     def rested(self, row: int) -> bool:
         """True if `row` has not moved for long enough, and may be stopped."""
@@ -51,10 +51,10 @@ class Movable:
 
 
 def to_idle(servers: Servers, kind: int, movable: Movable) -> Iterator[tuple[int, int]]:
-    """Moves (job, server) off servers where jobs take turns to GPUs that nobody asks for.
+    """Moves (job, server) off servers where jobs take turns to GPUs that no job asks for.
 
     The server with the most tickets per GPU first; of its jobs the largest that finds room, there the
-    server with the least to spare.  Whoever reads a move carries it out before the next one.
+    server with the least to spare.  The caller carries out each move before it reads the next.
     """
     nodes = servers.of_type(kind)
     crowded = sorted((node for node in nodes if servers.has_turns(node)), key=lambda n: (-servers.load(n), n))
@@ -109,7 +109,7 @@ def _best_move(servers: Servers, source: int, target: int, movable: Movable) -> 
 
 
 def _rounded(load: float) -> float:
-    """The order in which something was added up must not decide between two that are alike."""
+    """Rounds `load`, so that the order of a sum does not decide between two equal candidates."""
     return round(load, 9)
 
 
@@ -140,7 +140,7 @@ def to_other_type(
 def _best_change(
     servers: Servers, rows: Sequence[int], over: list[float], rates: dict[int, Floats], movable: Movable
 ) -> tuple[int, int] | None:
-    """The change of type after which least is amiss; of several the one of the job that gains most."""
+    """The change of type that leaves the least imbalance; ties go to the job that gains most."""
     best: tuple[float, float, int] | None = None
     change = None
     for row in rows:

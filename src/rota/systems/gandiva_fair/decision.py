@@ -1,9 +1,9 @@
-"""One decision of Gandiva_fair, step by step: what is everybody due, who belongs where, whose turn is it.
+"""One decision of Gandiva_fair, step by step: what is each job due, on which servers, whose turn is it.
 
 Memory    `parts`    per job, GPUs by node: the servers it belongs to
           `gpus`     healthy GPUs of each node
           `passed`   per job, how far it has advanced: service received over service due, in quanta
-          `servers`  the same of the small jobs of a server together, where big jobs have parts of it
+          `servers`  the same for each server with big jobs: its small jobs count as one
           `due`      per job where jobs take turns, GPUs it is due on its servers
           `ran`      per server with big jobs, GPUs that its small jobs hold and GPUs that they are due
           `moved`    per job, when it last went to another server
@@ -43,11 +43,11 @@ TAKES_TURNS = Constraint(
     Code.POLICY,
     detail="waits for its turn on the server it belongs to, in proportion to its tenant's tickets",
 )
-"""Why a job waits that would fit on what is free."""
+"""Reason for a waiting job that would fit on what is free."""
 
 
 def fresh() -> Memory:
-    """The memory of a run that begins."""
+    """The memory of a new run."""
     return {
         "parts": {},
         "gpus": [],
@@ -82,9 +82,9 @@ class FairDecision:
         self.turns = StrideTurns(snapshot, memory, parameters.quantum)
         self._unused: dict[int, list[float]] | None = None
         self.is_changed = False
-        """True if who is live, or what there is, has changed since the last decision."""
+        """True if the live jobs, or the cluster, have changed since the last decision."""
         self.touched: set[int] = set()
-        """Servers of which the jobs, or those who belong there, have changed."""
+        """Servers whose jobs, running or assigned, have changed."""
 
     def decide(self) -> Decision:
         self._follow_cluster()
@@ -117,7 +117,7 @@ class FairDecision:
     # -- what has happened -------------------------------------------------------------------------
 
     def _follow_cluster(self) -> None:
-        """Nobody belongs to servers that have changed; who runs there is taken over again."""
+        """Clear the assignments to servers that have changed; jobs that run there are taken over again."""
         before = self.memory["gpus"]
         if before == self.gpus:
             return
@@ -129,7 +129,7 @@ class FairDecision:
         self.memory["gpus"] = self.gpus
 
     def _follow_jobs(self) -> None:
-        """Forget who has ended; whoever runs without belonging anywhere belongs where it is."""
+        """Forget ended jobs; a job that runs without belonging to a server belongs where it runs."""
         memory, live = self.memory, set(self.live.tolist())
         for row in [row for row in memory["parts"] if row not in live]:
             self.touched.update(memory["parts"].pop(row))
@@ -156,11 +156,11 @@ class FairDecision:
         return servers
 
     def _newcomers(self) -> list[int]:
-        """Those who wait and belong nowhere."""
+        """Jobs that wait and belong to no server."""
         parts = self.memory["parts"]
         return [row for row in self.live.tolist() if row not in parts and self.snapshot.waits(row)]
 
-    # -- what everybody is due ---------------------------------------------------------------------
+    # -- what each job is due ----------------------------------------------------------------------
 
     @cached_property
     def accepts(self) -> dict[int, dict[int, int]]:
@@ -190,7 +190,7 @@ class FairDecision:
 
     @cached_property
     def rates_of(self) -> dict[int, Floats]:
-        """The same by job."""
+        """Rates by job."""
         return dict(zip(self.live.tolist(), self.rates, strict=True))
 
     @cached_property
@@ -201,13 +201,13 @@ class FairDecision:
         return SharedCluster(self.snapshot, self.live, self.rates, capacity)
 
     def _count_arrears(self) -> None:
-        """Who has received less than its part counts for more."""
+        """Raise the tickets of tenants that have received less than their part."""
         stood = {tenant: arrears.Standing(*one) for tenant, one in self.memory["tenants"].items()}
         elapsed_s = self.now - self.memory["counted_s"]
         self.memory["arrears"] = arrears.after(self.memory["arrears"], stood, elapsed_s)
 
     def _note_tenants(self, grants: Iterable[Grant], leaving: Iterable[int]) -> None:
-        """Remember what tenants hold, and what they are due, while anybody takes turns."""
+        """Remember what tenants hold, and what they are due, while any job takes turns."""
         self.memory["tenants"] = {}
         if not self.memory["due"]:
             return
@@ -242,10 +242,10 @@ class FairDecision:
     def _tenant(self, row: int) -> int:
         return int(self.snapshot.jobs.table.tenant[row])
 
-    # -- who belongs where -------------------------------------------------------------------------
+    # -- which servers a job belongs to ------------------------------------------------------------
 
     def _settle(self, servers: Servers, row: int, due: TenantShares) -> None:
-        """The servers of a newcomer: of the type of which its tenant has most left, or the fastest."""
+        """Assign a newcomer to servers: of the type its tenant has most left of, or the fastest."""
         rates: list[float] = self.rates_of[row].tolist()
         demand = self.grounds.demand[row]
         left = self._left(servers, due)[self._tenant(row)]
@@ -274,7 +274,7 @@ class FairDecision:
         self.is_changed = True
 
     def _balance(self, servers: Servers, due: TenantShares) -> float:
-        """Migrations; returns when to look again because somebody may not move yet."""
+        """Migrate jobs; returns when to look again because some job may not move yet."""
         movable = Movable(
             self.accepts,
             self.snapshot.gpus_of,
@@ -318,10 +318,10 @@ class FairDecision:
         servers.set_due(row, due)
         self.memory["moved"][row] = self.now
 
-    # -- who runs ----------------------------------------------------------------------------------
+    # -- which jobs run ----------------------------------------------------------------------------
 
     def _runners(self, servers: Servers) -> tuple[list[Runner], RunnerPlacement]:
-        """Those who run from now on where somebody waits, or has come or gone."""
+        """The jobs that run from now on, on servers where jobs wait, or have come or gone."""
         grants = self.snapshot.grants
         waits = {row for row in servers.parts_of if row not in grants}
         nodes = self.touched & servers.gpus.keys()

@@ -1,4 +1,4 @@
-"""What may be set about Gandiva_fair."""
+"""Parameters of Gandiva_fair."""
 
 from __future__ import annotations
 

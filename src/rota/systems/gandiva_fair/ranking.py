@@ -1,6 +1,6 @@
-"""Why a job waits, or runs, where servers serve their jobs by turns: its due, what it had, who is before.
+"""Why a job waits, or runs, where servers serve jobs by turns: its due, what it had, what is before it.
 
-Read from the policy's memory when somebody asks.
+Read from the policy's memory when asked for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BY_SUBMISSION = ByPriority(lambda snapshot, row: row)
 
 
 class ByTurns:
-    """The turns that `memory` tells of: the job that has advanced least on its servers is the next."""
+    """The turns in `memory`: the job that has advanced least on its servers is the next."""
 
     spreads = _BY_SUBMISSION.spreads
 
@@ -43,7 +43,7 @@ class ByTurns:
         return _BY_SUBMISSION.fits(snapshot, scratch, row)
 
     def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
-        """What is to be said of a job whose servers serve by turns; None where nobody there waits."""
+        """The state of a job whose servers serve by turns; None where no job there waits."""
         if row not in self.due:
             return None
         has_turn = row in snapshot.grants
@@ -73,6 +73,6 @@ class ByTurns:
         return self.passed.get(row, 0.0), row
 
     def _meet(self, one: int, other: int) -> bool:
-        """True if both belong to a server."""
+        """True if both jobs belong to a common server."""
         mine, theirs = self.parts.get(one, {}), self.parts.get(other, {})
         return not mine.keys().isdisjoint(theirs.keys())

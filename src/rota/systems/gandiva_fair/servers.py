@@ -1,4 +1,4 @@
-"""Which server each job belongs to, how much is asked of each, and where a newcomer or a migrant goes."""
+"""The servers each job belongs to, the load of each server, and servers for newcomers and migrants."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ class Servers:
         self.parts_of: dict[int, Parts] = {}
         self.rows: dict[int, set[int]] = {node: set() for node in self.gpus}
         self.asked: dict[int, float] = dict.fromkeys(self.gpus, 0.0)
-        """GPUs asked for by those who belong there."""
+        """GPUs asked for by the jobs that belong to the server."""
         self.tickets: dict[int, float] = dict.fromkeys(self.gpus, 0.0)
-        """GPUs that they are due."""
+        """GPUs that the jobs of each server are due."""
         self._due: dict[int, float] = {}
         self._share: dict[int, float] = {}
 
     def enter(self, row: int, parts: Parts, share: float, due: float) -> None:
-        """`row` belongs to the servers of `parts`, uses `share` of each of its GPUs and is due `due`."""
+        """Assign `row` to the servers of `parts`; it uses `share` of each of its GPUs and is due `due`."""
         self.parts_of[row] = parts
         self._due[row], self._share[row] = due, share
         self._count(row, 1.0)
 
     def leave(self, row: int) -> Parts:
-        """`row` belongs nowhere any more; returns where it belonged."""
+        """Remove `row` from its servers; returns these."""
         self._count(row, -1.0)
         del self._due[row], self._share[row]
         return self.parts_of.pop(row)
 
     def set_due(self, row: int, due: float) -> None:
-        """`row` is due so many GPUs from now on."""
+        """Set the number of GPUs that `row` is due from now on."""
         self._count(row, -1.0)
         self._due[row] = due
         self._count(row, 1.0)
@@ -62,7 +62,7 @@ class Servers:
             self.tickets[node] += sign * self._due[row] * count / total
 
     def has_turns(self, node: int) -> bool:
-        """True if not all who belong there can run at once."""
+        """True if not all jobs that belong to the server can run at once."""
         return self.asked[node] > self.gpus[node] + EPSILON
 
     def load(self, node: int) -> float:
@@ -70,7 +70,7 @@ class Servers:
         return self.tickets[node] / self.gpus[node]
 
     def room(self, node: int) -> float:
-        """GPUs nobody asks for."""
+        """GPUs that no job asks for."""
         return self.gpus[node] - self.asked[node]
 
     def small(self, node: int) -> list[int]:
@@ -78,11 +78,11 @@ class Servers:
         return sorted(row for row in self.rows[node] if len(self.parts_of[row]) == 1)
 
     def big(self, node: int) -> list[int]:
-        """Jobs of which this server has a part."""
+        """Big jobs that have a part of this server."""
         return sorted(row for row in self.rows[node] if len(self.parts_of[row]) > 1)
 
     def of_type(self, kind: int, accepts: int = -1) -> list[int]:
-        """Servers of a type among those of a mask."""
+        """Servers of a type, restricted to those in a mask."""
         return [node for node in self.gpus if self.type_of[node] == kind and accepts >> node & 1]
 
     # -- where to go -------------------------------------------------------------------------------
@@ -90,8 +90,8 @@ class Servers:
     def choose(self, nodes: Sequence[int], gpus: int, demand: float, in_part: Mapping[int, int]) -> Parts:
         """The servers among `nodes`, of one type, for a newcomer; empty if they are too few.
 
-        The one with the fewest tickets per GPU of those where nobody has to take turns with it; else of all.
-        One that can be fed on no server by itself has so many GPUs of each as `in_part` says.
+        The one with the fewest tickets per GPU where no job has to take turns with it; else of all.
+        A job that no single server can feed has the GPUs of each that `in_part` says.
         """
         large = [node for node in nodes if self.gpus[node] >= gpus and not in_part]
         if not large:

@@ -1,4 +1,4 @@
-"""How many GPUs of each type every tenant is due, and what becomes of them by trading."""
+"""GPUs of each type that every tenant is due, before and after trading."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Idea      1. A tenant's tickets entitle it to a share of the GPUs; what it canno
           5. With several types every tenant is first due the same part of each.  Then the tenant that gains
              least from fast GPUs sells them to the one that gains most, for as many slow ones as the
              second-highest bidder would pay: both gain.
-Departs   The paper was not at hand: systems/gandiva_fair.md says what is ours, above all the price with one
+Departs   The paper was not at hand: systems/gandiva_fair.md lists what is ours, above all the price with one
           bidder and the constants.  A job is due no more than it can use, inside a server too, so that it
           does not fall behind.  Fast GPUs that no tenant is due are first exchanged for slow ones, one for
           one.  Tickets of a tenant that is short in the long run count up to twice as much.
@@ -57,7 +57,7 @@ class GandivaFair:
         return FairDecision(snapshot, self.parameters, memory, self._grounds_of(snapshot)).decide()
 
     def _grounds_of(self, snapshot: Snapshot) -> Grounds:
-        """Where jobs could run, worked out once for each table."""
+        """Possible places of jobs, computed once for each table."""
         grounds, jobs = self._grounds, snapshot.jobs.table
         if grounds is None or grounds.jobs is not jobs or grounds.cluster is not snapshot.cluster:
             grounds = self._grounds = Grounds(snapshot.cluster, jobs)

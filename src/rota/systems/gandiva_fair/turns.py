@@ -1,8 +1,8 @@
 """Whose turn it is: stride scheduling inside servers, and across those that big jobs share.
 
-A pass counts quanta: whoever gets exactly what it is due on its servers advances by one in each.  What it
-is due is its tickets' part of their GPUs, and no more than it can use: so nobody falls behind for want of
-what it could not have used anyway, and newcomers who start with the least pass take nothing from others.
+A pass counts quanta: a job that gets exactly what it is due on its servers advances by one in each.  What
+it is due is its tickets' part of their GPUs, and no more than it can use: so no job falls behind for want
+of what it could not have used anyway, and newcomers that start with the least pass take nothing from others.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from rota.table.free import mask_of
 from rota.table.occupancy import EPSILON
 
 _LEAD = 10.0
-"""Turns that somebody may be ahead of the last, each as long as the slowest takes to come to one: what nobody
-else could use is not held against it longer."""
+"""Turns that a job may be ahead of the last one, each as long as the slowest job's period: GPU time that no
+other job could use is not held against it longer."""
 
 
 class StrideTurns:
-    """The turns that `memory` tells of, and the next one."""
+    """The turns in `memory`, and the next one."""
 
     def __init__(self, snapshot: Snapshot, memory: Memory, quantum_s: float) -> None:
         self.snapshot = snapshot
@@ -46,14 +46,14 @@ class StrideTurns:
 
     @property
     def ends_s(self) -> float:
-        """End of the turn; infinite while nobody waits for one."""
+        """End of the turn; infinite while no job waits for one."""
         ends_s: float = self.memory["ends_s"]
         return ends_s if ends_s > self.now else math.inf
 
     # -- what has been received --------------------------------------------------------------------
 
     def count(self, live: Ints) -> None:
-        """Count what was received since the last call by those who take turns."""
+        """Count the service received since the last call by jobs that take turns."""
         since_s, grants = self.memory["counted_s"], self.snapshot.grants
         start_s, due = self.snapshot.by_row.since_s, self.memory["due"]
         for row in live.tolist():
@@ -67,7 +67,7 @@ class StrideTurns:
         self.memory["counted_s"] = self.now
 
     def join(self, servers: Servers, row: int) -> None:
-        """`row` has come to its servers: it starts with the least pass there."""
+        """Add `row` to its servers: it starts with the least pass there."""
         parts = servers.parts_of[row]
         if len(parts) == 1:
             others = servers.small(next(iter(parts)))
@@ -91,7 +91,7 @@ class StrideTurns:
         return reached
 
     def runners(self, servers: Servers, nodes: set[int], places: RunnerPlacement) -> Iterator[Runner]:
-        """Those who run from now on on `nodes`: as a new turn, or beside those whose turn goes on."""
+        """The jobs that run from now on on `nodes`: as a new turn, or beside jobs whose turn goes on."""
         for node in nodes:
             self._set_passes(servers, node)
         room = {node: float(servers.gpus[node]) for node in sorted(nodes)}
@@ -104,14 +104,14 @@ class StrideTurns:
                 if fits(row):
                     room[node] -= self._demand(row)
                     yield self._runner(servers, row)
-        # What was left to small jobs may be more than they may use: of a quota, for instance.
+        # More may be left to small jobs than they may use: under a quota, for instance.
         others = in_turn([self._gang(row) for row in bigs if row not in chosen])
         yield from self._admitted(servers, [gang.key for gang in others], places, room)
 
     def _admitted(
         self, servers: Servers, bigs: Sequence[int], places: RunnerPlacement, room: dict[int, float]
     ) -> Iterator[Runner]:
-        """Those of `bigs`, in order, that find their GPUs in `room`, from which they are taken."""
+        """The jobs of `bigs`, in order, that find their GPUs in `room`, from which they are taken."""
         for row in bigs:
             parts, runner = servers.parts_of[row], self._runner(servers, row)
             if all(room[node] >= gpus - EPSILON for node, gpus in parts.items()) and places.admits(runner):
@@ -120,7 +120,7 @@ class StrideTurns:
                 yield runner
 
     def _set_passes(self, servers: Servers, node: int) -> None:
-        """Everybody on the server has a pass, not far ahead of the last."""
+        """Give every job on the server a pass, not far ahead of the last."""
         rows = servers.small(node)
         least = min((self.passed[row] for row in rows if row in self.passed), default=0.0)
         most = least + _LEAD * max(map(self._stride, rows), default=1.0)
@@ -139,7 +139,7 @@ class StrideTurns:
         self.entries[node] = min(self.entries.get(node, least), most)
 
     def _stride(self, row: int) -> float:
-        """By how much a turn advances `row`, as far as is known what it is due."""
+        """The advance of `row` in a turn, as far as what it is due is known."""
         due: float = self.memory["due"].get(row, math.inf)
         return max(self._demand(row) / max(due, EPSILON), 1.0) * self.lengths.times(row)
 
@@ -151,7 +151,7 @@ class StrideTurns:
         return self.snapshot.gpus_of[row] * share
 
     def _stays(self, servers: Servers, row: int) -> bool:
-        """True if its turn goes on: it runs where it belongs."""
+        """True if its turn continues: it runs where it belongs."""
         grant = self.snapshot.grants.get(row)
         if grant is None or (self.is_over and not self.lengths.goes_on(row)):
             return False
@@ -172,12 +172,12 @@ class StrideTurns:
         return stay + split_turn([big for big in bigs if big.gang.key not in stay], entries, left)
 
     def _entry(self, servers: Servers, node: int) -> StrideGang:
-        """The small jobs of a server as one, but for those whose turns go on."""
+        """The small jobs of a server as one entry, except jobs whose turns go on."""
         asked = sum(self._demand(row) for row in servers.small(node) if not self._stays(servers, row))
         return StrideGang(self.entries.get(node, 0.0), min(asked, servers.gpus[node]), node)
 
     def _small(self, servers: Servers, node: int) -> list[int]:
-        """The jobs of a server in order: those whose turn goes on first."""
+        """The jobs of a server in order, with jobs whose turn goes on first."""
         gangs = in_turn([self._gang(row) for row in servers.small(node)])
         stay = [gang.key for gang in gangs if self._stays(servers, gang.key)]
         return stay + [gang.key for gang in gangs if gang.key not in stay]
@@ -190,7 +190,7 @@ class StrideTurns:
     # -- what is remembered ------------------------------------------------------------------------
 
     def note(self, servers: Servers, grants: Iterable[Grant], leaving: Iterable[int]) -> None:
-        """Remember who takes turns, what they are due, and when the turn ends."""
+        """Remember which jobs take turns, what they are due, and when the turn ends."""
         self.lengths.end_all(leaving, grants)
         runs = (self.snapshot.grants.keys() | {grant.job for grant in grants}) - set(leaving)
         waits = {row for row in servers.parts_of if row not in runs}
@@ -206,7 +206,7 @@ class StrideTurns:
             self.memory["ends_s"] = self.now + self.quantum_s
 
     def _note_split(self, servers: Servers, nodes: set[int], runs: set[int]) -> dict[int, float]:
-        """What big jobs and servers with parts of them are due; returns it for the servers."""
+        """Note what big jobs, and servers with parts of them, are due; returns it for the servers."""
         bigs = sorted({row for node in nodes for row in servers.big(node)})
         if not bigs:
             return {}

@@ -1,1 +1,1 @@
-"""Gavel: allocations of time on each GPU type, carried out in rounds."""
+"""Gavel: the time of each job on each GPU type, carried out in rounds."""

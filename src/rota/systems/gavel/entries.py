@@ -2,7 +2,7 @@
 
 Two jobs may share the same GPUs if they ask for as many whole ones, both were measured beside each other,
 and sharing is worth more than taking turns: what each keeps of its rate adds up to more than 1 on some type.
-(A pair that does not is never needed: turns do as well.)
+(Other pairs are never needed: turns do as well.)
 
 Pairs are many, so once there are more than `MOST_APART` jobs, those of one class (the same workload, GPUs,
 weight, and whatever else the objective tells apart) are one job of the program that counts for several.  Its
@@ -27,11 +27,11 @@ MOST_APART = 100
 
 @dataclass(frozen=True)
 class Entries:
-    """A division, and how its jobs are those of the demand."""
+    """A division, and how its jobs relate to the jobs of the demand."""
 
     division: Division
     classes: Ints
-    """Job of the division that each job is, or is one of; where they are told apart by more than their
+    """Job of the division that each job is, or is one of; if distinguished by more than their
     places, these are in another order."""
 
     def shares(self, fractions: Floats) -> Shares:
@@ -82,7 +82,7 @@ def entries(demand: RoundDemand, seen: Floats, apart_by: Floats, *, all_pairs: b
     """The entries of the jobs in `demand`, whose rates count as `seen` [job, type].
 
     `apart_by` [job, value] says what keeps two jobs from being alike besides rates and GPUs.  With
-    `all_pairs` those that are worth nothing are entries too, as in the authors' programs: where a solver
+    `all_pairs` pairs that are worth nothing are entries too, as in the authors' programs: where a solver
     walks inside the constraints, they move the point at which it ends.
     """
     jobs = len(demand.rows)

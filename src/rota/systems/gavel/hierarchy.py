@@ -22,14 +22,14 @@ from rota.systems.gavel.policy import optimal, scaled
 from rota.systems.gavel.problem import GavelProblem
 
 _ROUNDING = 1e-6
-"""By how much a share that is to be kept may fall short where solvers round."""
+"""Amount by which a share that is to be kept may fall short, because solvers round."""
 MOST_LEVELS = 1000
-"""The most levels that are told apart, from the lowest, each a program: among 2,000 jobs there are 664."""
+"""The most levels that are distinguished, from the lowest, each a program: 2,000 jobs have 664."""
 
 
 @dataclass(frozen=True)
 class _Water:
-    """The jobs of the division, of which one may stand for several that are alike."""
+    """The jobs of the division, one of which may stand for several that are alike."""
 
     division: Division
     gains: Floats
@@ -44,7 +44,7 @@ class _Water:
     """Only the first job of a tenant that can still rise does."""
 
     def slope(self, frozen: Bools) -> Floats:
-        """How fast the share of each rises: its weight among those of its tenant that rise, over its GPUs."""
+        """How fast each share rises: its weight among the rising ones of its tenant, over its GPUs."""
         rise, stays = [0.0] * len(frozen), frozen.tolist()
         for jobs, weight in zip(self.by_tenant, self.of_tenants, strict=True):
             mine = [each for each in jobs if not stays[each[0]]]
@@ -59,7 +59,7 @@ class _Water:
 
     @cached_property
     def by_tenant(self) -> list[list[tuple[int, float, float]]]:
-        """The jobs of each tenant, each with its weight, and with that of all for which it stands."""
+        """The jobs of each tenant, with weights, and the weights of all jobs each stands for."""
         jobs: list[list[tuple[int, float, float]]] = [[] for _ in self.of_tenants]
         weights, counts = self.weights.tolist(), self.division.counts.tolist()
         for job, code in enumerate(self.tenants):
@@ -88,8 +88,8 @@ def hierarchy(problem: GavelProblem) -> Shares:
 
     Each level is solved from the inside, whatever the tie: where that ends, a demand has a price if it cannot
     be exceeded without another falling, and something to spare if it can (strict complementarity).  Where
-    enough shares are fixed that a further level cannot be told from rounding, or after `MOST_LEVELS`, those
-    so far stand; what is left then goes by the tie.
+    enough shares are fixed that a further level is lost in rounding, or after `MOST_LEVELS`, the levels
+    so far stand; what is left then is divided by the tie.
     """
     water = _water(problem)
     division, tie = water.division, problem.rules.tie

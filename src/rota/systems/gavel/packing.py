@@ -20,7 +20,7 @@ from rota.stages.round_quotas import RoundQuotas
 from rota.systems.gavel.problem import GavelProblem
 
 WORTHWHILE = 1.5
-"""What two jobs must keep of their rates together before a waiting one is put beside one that runs."""
+"""Sum of kept rates from which two jobs are worth putting side by side, one running and one waiting."""
 Pair = tuple[int, int]
 """Places of two jobs, the smaller first."""
 
@@ -86,7 +86,7 @@ def equal_time(problem: GavelProblem, pairs: list[Pair]) -> Shares:
 
 
 def _drawn_pairs(problem: GavelProblem) -> list[Pair]:
-    """The pairs of the last time that are still worth it, and new ones among the other jobs."""
+    """The pairs of the last time that are still worthwhile, and new ones among the other jobs."""
     place_of = {row: place for place, row in enumerate(problem.rows.tolist())}
     pairs = [
         (place_of[a], place_of[b])
@@ -113,7 +113,7 @@ def _drawn_pairs(problem: GavelProblem) -> list[Pair]:
 def worth_of(problem: GavelProblem, one: int, other: int) -> list[float]:
     """What two jobs keep of their rates together, [type]; 0 where they cannot run together."""
     pairs: PairRates | None = problem.pairs
-    assert pairs is not None  # a policy that asks for pairs knows them
+    assert pairs is not None  # a policy that asks for pairs has their rates
     beside = zip(*pairs.beside(problem.rows.item(one), problem.rows.item(other)), strict=True)
     alone_rates = zip(problem.rates[one].tolist(), problem.rates[other].tolist(), strict=True)
     return [

@@ -27,7 +27,7 @@ from rota.table.occupancy import EPSILON
 _ROUNDING = 1e-9
 """Relative excess over the GPUs of a type that counts as rounding."""
 _MET = 1.0 - 1e-7
-"""Part of what is needed that counts as all of it."""
+"""Part of a need that counts as all of it."""
 _MOST_TRIES = 60
 
 
@@ -50,7 +50,7 @@ def max_min(problem: GavelProblem) -> Shares:
 
 
 def share_scale(problem: GavelProblem) -> Floats:
-    """What turns work per second into a share: GPUs over weight and what equal time on all types gives."""
+    """Factor from work per second to share: GPUs over weight and over the rate of equal time on all types."""
     return problem.mean(problem.gpus / (problem.weights * problem.equal_share))
 
 
@@ -66,7 +66,7 @@ def spread_evenly(fractions: Floats, runs_on: Bools, gpus: Floats, capacity: Flo
 
 
 def fifo(problem: GavelProblem) -> Shares:
-    """By arrival, each job has the fastest type that still has room; the first without room ends it (4.2).
+    """In order of arrival, each job has the fastest type with room left; the first without ends it (4.2).
 
     A job that takes all types for equally fast draws one, and stays there as long as there are such GPUs.
     With pairs, a waiting job may run beside one that has a type.
@@ -82,7 +82,7 @@ def fifo(problem: GavelProblem) -> Shares:
 
 
 def shortest(problem: GavelProblem) -> Shares:
-    """By the time that the work left takes on the fastest type; each job has the fastest with room."""
+    """In order of the time of the work left on the fastest type; each job has the fastest type with room."""
     quotas = RoundQuotas.of(problem.snapshot)
     return problem.by_job(fastest(problem, by_work_left(problem), quotas, problem.seen > 0.0, stop=False))
 
@@ -176,13 +176,13 @@ def makespan(problem: GavelProblem) -> Shares:
 def least_horizon_s(problem: GavelProblem) -> float:
     """The least time in which all jobs can be done."""
     left = problem.by_class(problem.work_left)
-    # In this time all jobs can do the same part of what is left: the least time is this one over that part.
+    # In this time all jobs can do an equal part of their work left: the least time is this over that part.
     span_s = float((left / problem.division.counts).max())
     return span_s / _reach(problem.division, left / span_s).value
 
 
 def done_within(problem: GavelProblem, horizon_s: float) -> Shares:
-    """Fractions with which all jobs are done in this time; in a longer one if rounding misses it."""
+    """Fractions by which all jobs are done in this time, or in a longer one if rounding misses it."""
     left = problem.by_class(problem.work_left)
     return problem.entries.shares(_met(problem, horizon_s, lambda horizon: left / horizon))
 
@@ -202,7 +202,7 @@ def least_worst_finish(problem: GavelProblem, so_far_s: Floats) -> Shares:
     isolated = problem.isolated_rate
     still_s = problem.work_left / isolated
     alone_s = so_far_s + still_s
-    # By what is left, work that was lost may count more than it did when it was done.
+    # Measured by work left, lost work may count more than it did when it was done.
     alone_s = np.where(alone_s > 0.0, alone_s, still_s)
     if problem.rules.tie is Tie.INTERIOR and (problem.division.counts == 1.0).all():
         inside = least_ratio(problem.division, problem.age_s / alone_s, problem.work_left / alone_s)
@@ -347,6 +347,6 @@ def optimal(answer: Answer) -> Answer:
 
 
 def scaled(division: Division, scale: Floats) -> Floats:
-    """What each member of an entry gains, [entry, 2, type], times the `scale` of its job."""
+    """Gain of each member of an entry, [entry, 2, type], times the `scale` of its job."""
     gains: Floats = division.gains * scale[division.members][:, :, None]
     return gains

@@ -1,4 +1,4 @@
-"""What one of Gavel's objectives is asked: the jobs to divide time among, and what is known of each."""
+"""The input of Gavel's objectives: the jobs to divide time among, and what is known of each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LEAST_WEIGHT = 1e-7
 
 @dataclass(frozen=True)
 class ObjectiveRules:
-    """What an objective heeds, and which of its optima counts."""
+    """What an objective reads, and which of its optima counts."""
 
     aware: bool
     """Rates differ by GPU type."""
@@ -63,7 +63,7 @@ class GavelProblem:
     """The rates that the objective sees, [job, type] (`seen_rates`)."""
     capacity: Floats
     pairs: PairRates | None
-    """What jobs do beside each other; None if no job shares."""
+    """Rates of jobs that run side by side; None if no job shares."""
     own: Memory
     """What the objective remembers from one computation to the next; it writes here."""
 
@@ -86,13 +86,13 @@ class GavelProblem:
 
     @cached_property
     def entries(self) -> Entries:
-        """The same jobs as a division of time, with the rates that the objective sees."""
+        """The jobs as a division of time, with the rates that the objective sees."""
         demand = RoundDemand(self.rows, self.gpus, self.rates, self.capacity, self.pairs)
         apart_by = np.zeros((0, 0)) if self.pairs is None else self._apart_by()
         return entries(demand, self.seen, apart_by, all_pairs=self.all_pairs)
 
     def _apart_by(self) -> Floats:
-        """What keeps two jobs of one workload from being alike to the objective, [job, value]."""
+        """Features that distinguish jobs of one workload for the objective, [job, value]."""
         jobs = self.snapshot.jobs
         columns = [jobs.weight[self.rows]]
         if self.rules.by_tenant:
@@ -109,7 +109,7 @@ class GavelProblem:
     def weights(self) -> Floats:
         """Parts of the largest weight, above 0; 1 for all if no job has any.
 
-        A job with next to none is served behind all others.
+        A job with almost no weight is served behind all others.
         """
         column: Floats = self.snapshot.jobs.weight[self.rows]
         most = float(column.max(initial=0.0))
@@ -123,7 +123,7 @@ class GavelProblem:
 
     @cached_property
     def work_to_go(self) -> Floats:
-        """The same, less than nothing for a job that has done more than there is: where batch sizes change at
+        """Work left; below 0 for a job that has done more than there is: where batch sizes change at
         round ends, all epochs may be over at once."""
         total_s = self.snapshot.know(Knowledge.DURATION)[self.rows]
         left: Floats = (total_s - self.snapshot.jobs.work_s(self.rows)) * self.rates.max(axis=1)

@@ -1,4 +1,4 @@
-"""Gavel — an objective says what each job's time on fast and slow GPUs is good for; rounds carry it out.
+"""Gavel — an objective decides how much time each job gets on fast and slow GPUs; rounds carry it out.
 
 Paper     Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
           OSDI 2020
@@ -9,13 +9,13 @@ Idea      1. A job's effective throughput is its rate averaged over the types it
           2. An objective (fairness, makespan, finish time, cost, ...) in effective throughputs instead of GPU
              counts: a linear program, or a few, gives the fraction of its time each job spends on each type.
           3. Rounds of 6 minutes carry the fractions out: the job furthest behind its fraction comes first.
-          4. GPUs of which no job has a fraction go to any job that fits (not under `fifo`).
+          4. GPUs that no job has a fraction of go to any job that fits (not under `fifo`).
 Departs   Jobs that come within a round run in the next one where GPUs are idle, and fractions are recomputed
           in every round in which a job or a GPU has come or gone.
           Types are served in the order in which the cluster lists them (the authors': V100, P100, K80).
           Many allocations are optimal: `tie` says which.  The authors' is the one at which their
           interior-point solver ends (`tie=interior`), as is ours under `max_min` by types without pairs;
-          else ours has the largest sum.  A job whose types are not told apart (`aware=no`) has, with the
+          else ours has the largest sum.  A job whose types are not distinguished (`aware=no`) has, with the
           largest sum, its time spread over the types in proportion to their GPUs.
           Bisection ends at a tolerance of 1e-4 (the authors': 5 % for the makespan).  The worst finish is
           found by linear programs too, and by the authors' cone program only with `tie=interior`.  Water
@@ -70,7 +70,7 @@ PAPER = "Gavel, OSDI 2020"
 
 
 class GavelObjective(StrEnum):
-    """What the fractions of time are to be good for (section 4)."""
+    """The goal of the fractions of time (section 4)."""
 
     MAX_MIN = "max_min"  # least attained service: the least share as large as possible
     HIERARCHY = "hierarchy"  # the same, tenant by tenant, then job by job
@@ -107,7 +107,7 @@ class GavelParameters:
     """Parameters of `gavel`."""
 
     objective: GavelObjective = GavelObjective.MAX_MIN
-    """What the fractions of time are to be good for."""
+    """The goal of the fractions of time."""
     round_s: float = 360.0
     """Length of a round, in seconds (section 5)."""
     aware: bool = True
@@ -179,8 +179,8 @@ _WEIGHING = {
 }
 """The last two compare shares among equal optima."""
 _WALKING = {GavelObjective.FIFO, GavelObjective.SHORTEST}
-"""Objectives that look at hard quotas, since the first job with room comes first; the others give what that
-comes to."""
+"""Objectives that depend on hard quotas, since the first job with room comes first; the others do not look
+at quotas."""
 
 OBJECTIVES: Mapping[GavelObjective, Objective] = {
     GavelObjective.MAX_MIN: max_min,
@@ -215,7 +215,7 @@ def by_weight(parameters: GavelParameters) -> bool:
 
 
 def divided_between(parameters: GavelParameters) -> Between:
-    """What tenants' parts of the cluster go by."""
+    """The quantity by which tenants' parts of the cluster are divided."""
     return Between.WEIGHTS if parameters.by_tenant else Between.NOTHING
 
 
@@ -293,12 +293,12 @@ class Gavel:
         return np.concatenate(columns) if columns else np.zeros(0)
 
     def problem(self, snapshot: Snapshot, demand: RoundDemand, own: Memory) -> GavelProblem:
-        """What the objective is asked about the jobs of `demand`."""
+        """The objective's input for the jobs of `demand`."""
         rules = self.rules()
         return GavelProblem.of(snapshot, rules, demand, seen_rates(demand.rates, rules), own)
 
     def rules(self) -> ObjectiveRules:
-        """What the objective heeds, and which of its optima counts."""
+        """What the objective reads, and which of its optima counts."""
         p = self.parameters
         return ObjectiveRules(
             aware=p.aware,
@@ -314,6 +314,6 @@ class Gavel:
 
 
 def _quotas(tenant: Tenant, cluster: Cluster) -> Floats:
-    """What a tenant may hold, of all types and of each."""
+    """GPUs that a tenant may hold, of all types and of each."""
     by_type = [tenant.quota_by_type.get(name, math.inf) for name in cluster.type_names]
     return np.array([tenant.quota_gpus, *by_type])

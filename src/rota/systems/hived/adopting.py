@@ -1,4 +1,4 @@
-"""Who runs already: gangs put back on the cells that they hold, as remembered or as can be made out.
+"""Jobs that run already: gangs put back on the cells that they hold, as remembered or as can be made out.
 
 Source    HiveD's published code, which rebuilds its state so after a restart, and after a new configuration
 """
@@ -18,7 +18,7 @@ def adopt(
     remembered: Sequence[int] | None = None,
     level: int = 0,
 ) -> None:
-    """`gang` runs on `gpus`; its virtual ones have the numbers `remembered`, None if nobody knows.
+    """`gang` runs on `gpus`; its virtual ones have the numbers `remembered`, None if unknown.
 
     Where it cannot have cells of its virtual cluster, or not without breaking a promise, it runs on without a
     guarantee.  `level` is that of the cells it had, where it is known; 0 if any will do.
@@ -51,7 +51,7 @@ def _recalled(
 
 
 def _agree(own: Virtual, leaf: Physical, matches: dict[int, Physical]) -> bool:
-    """Whether `leaf` can serve `own`, beside what has been matched: bound parents are each other's."""
+    """Whether `leaf` can serve `own`, given the matches so far: bound parents must correspond."""
     cell: Virtual | None = own
     by: Physical | None = leaf
     while cell is not None:

@@ -19,7 +19,7 @@ Bound = dict[int, Physical]
 class Binder:
     """Looks for physical GPUs that serve virtual ones of one kind, on one state of its pool.
 
-    `suggested` are the nodes that will do; None for all.
+    `suggested` are the suitable nodes; None for all.
     """
 
     def __init__(self, pool: FreeCells, suggested: GangNodes | None) -> None:
@@ -130,7 +130,7 @@ class Binder:
         return min(spare_cells(kind, free, owed)) >= 0
 
     def _split(self, whole: Physical, cell: Physical) -> None:
-        """`cell` is taken out of `whole`, which was free, and the rest stays free."""
+        """Take `cell` out of `whole`, which was free; the rest stays free."""
         self.pool.drop(self._free[whole.level], whole)
         while whole is not cell:
             part = ancestor(cell, whole.level - 1)
@@ -175,7 +175,7 @@ class Binder:
         return True
 
     def _match(self, wanted: Sequence[Virtual], usable: Sequence[Physical]) -> bool:
-        """The same where whom the first took was needed by another: augmenting paths."""
+        """Match by augmenting paths where the first choice takes a cell that another needs."""
         fits = [[at for at, cell in enumerate(usable) if self._descend(one, cell)] for one in wanted]
         owner: dict[int, int] = {}
 
@@ -194,7 +194,7 @@ class Binder:
 
 
 def bind(virtual: Virtual, physical: Physical, pool: FreeCells) -> None:
-    """The virtual GPU is served by the physical one, and so all that they are in, up to what is bound."""
+    """Bind the virtual GPU to the physical one, and their parents too, up to what is already bound."""
     cell, by = virtual, physical
     while cell.physical is None:
         cell.physical, by.virtual = by, cell
@@ -208,7 +208,7 @@ def bind(virtual: Virtual, physical: Physical, pool: FreeCells) -> None:
 
 
 def unbind(virtual: Virtual, pool: FreeCells) -> None:
-    """The GPU is not in use any more; nor are cells in which nothing else is. A fixed cell stays bound."""
+    """Release the GPU, and cells in which nothing else is in use.  A fixed cell stays bound."""
     cell: Virtual | None = virtual
     while cell is not None and not any(child.physical for child in cell.children):
         if cell.parent is None and cell.pin:

@@ -1,9 +1,8 @@
-"""Cells: trees of equal units over GPUs, those that are there and those promised; gangs, which use them.
+"""Cells: trees of equal units over GPUs, physical and promised ones; gangs, which use them.
 
 Source    Zhao et al., "HiveD", OSDI 2020, section 3
 
-A virtual cell is
-bound to the physical one that serves it, and its children to children of that one.
+A virtual cell is bound to the physical one that serves it, and its children to children of that one.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TypeVar
 from rota.model.cells import CellKind
 
 FREE = -2
-"""Priority of a GPU that nobody uses; an opportunistic job has -1, guaranteed ones 0 or more."""
+"""Priority of a GPU that no job uses; an opportunistic job has -1, guaranteed ones 0 or more."""
 OPPORTUNISTIC = -1
 
 
@@ -30,20 +29,20 @@ class Gang:
     pods: tuple[int, ...]
     """GPUs of each pod; none is spread over nodes."""
     gpu_types: tuple[str, ...] = ()
-    """Types that will do; any if empty."""
+    """Suitable GPU types; any if empty."""
     kind: str = ""
     """The one kind of cells that its pods are made for; empty for any."""
     pin: str = ""
     """The fixed cell that it asks for."""
     lazy: bool = False
-    """True if whoever needs its virtual cells takes no more than those, as long as there are other GPUs."""
+    """True if a job that needs its virtual cells takes only those, as long as there are other GPUs."""
     most_per_node: int = 1 << 30
     """GPUs of it that one node can feed."""
 
     physical: list[list[Physical]] = field(default_factory=list)
     """GPUs of each pod, in the order of `pods`; empty while it does not run."""
     virtual: list[list[Virtual]] = field(default_factory=list)
-    """What they are in the virtual cluster; empty for whoever runs without a guarantee."""
+    """What they are in the virtual cluster; empty for a gang without a guarantee."""
 
     numbers: list[int] = field(default_factory=list)
     """Numbers of its virtual GPUs in the order of its devices, once that has been made out."""
@@ -70,7 +69,7 @@ def _device(own: Virtual) -> int:
 
 
 class Cell:
-    """A cell of either tree; what is used in it is counted by priority."""
+    """A cell of either tree; usage in it is counted by priority."""
 
     __slots__ = ("busy", "changed", "gang", "kind", "level", "number", "priority", "size", "used")
 
@@ -82,9 +81,9 @@ class Cell:
         """GPUs in use."""
         self.size = kind.gpus(level)
         self.priority = FREE
-        """Of the gang on a GPU."""
+        """Priority of the gang on a GPU."""
         self.changed: dict[Cell, None] | None = None
-        """Where it is noted that what is used of it has changed; None if nobody wants to know."""
+        """Records cells whose use has changed; None if no caller wants to know."""
         self.gang: Gang | None = None
 
     def free_for(self, priority: int) -> int:
@@ -113,7 +112,7 @@ class Physical(Cell):
         self.virtual: Virtual | None = None
         """The virtual cell that it serves."""
         self.bad_children = 0
-        """Bad children; of a GPU 1 if it is bad itself."""
+        """Number of bad children; for a GPU 1 if it is bad itself."""
         self.is_free = False
         """True while it is whole in a free list."""
 

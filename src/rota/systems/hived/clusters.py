@@ -1,8 +1,8 @@
-"""Virtual clusters on one cluster: who gets which GPUs, and who has to leave them.
+"""Virtual clusters on one cluster: which gang gets which GPUs, and which gangs have to leave them.
 
 Source    Zhao et al., "HiveD", OSDI 2020; HiveD's published code for what the paper leaves open
 
-Nothing here knows of time. A `GangPlan` is made without a trace; `start` and `stop` change what is, and
+Nothing here depends on time.  A `GangPlan` is made without a trace; `start` and `stop` change the state, and
 keep the invariant of every pool they touch.
 """
 
@@ -31,7 +31,7 @@ from rota.systems.hived.packing import GangNodes, Packing
 from rota.systems.hived.pool import FreeCells
 
 HIGHEST_PRIORITY = 1000
-"""Of the published system; Rota's own priorities are not limited."""
+"""Highest priority of the published system; Rota's own priorities are not limited."""
 NOT_BOUND = "no cells that are healthy and will do for it can be had without breaking a promise to others"
 
 
@@ -41,7 +41,7 @@ VirtualPods = list[list[Virtual]]
 
 
 class CellPromise(NamedTuple):
-    """So many cells of one level that a virtual cluster owns, wherever they are."""
+    """A number of cells of one level that a virtual cluster owns, wherever they are."""
 
     vc: str
     kind: str
@@ -59,11 +59,11 @@ class Pin(NamedTuple):
 
 @dataclass
 class VirtualCluster:
-    """What one tenant owns."""
+    """The cells that one tenant owns."""
 
     name: str
     roots: dict[str, list[Virtual]] = field(default_factory=dict)
-    """By kind: cells as they were promised."""
+    """Cells by kind, as they were promised."""
     packings: dict[str, Packing[Virtual]] = field(default_factory=dict)
     pins: dict[str, Virtual] = field(default_factory=dict)
     pin_packings: dict[str, Packing[Virtual]] = field(default_factory=dict)
@@ -90,16 +90,16 @@ class VirtualCluster:
 
 @dataclass
 class GangPlan:
-    """GPUs for a gang, and what has to happen before."""
+    """GPUs for a gang, and what has to happen first."""
 
     gang: Gang
     physical: list[list[Physical]]
     virtual: list[list[Virtual]]
     """Empty if it runs without a guarantee."""
     victims: list[Gang]
-    """Who has to stop."""
+    """Gangs that have to stop."""
     demoted: list[Gang]
-    """Who goes on without a guarantee."""
+    """Gangs that go on without a guarantee."""
 
 
 class VirtualClusters:
@@ -175,13 +175,13 @@ class VirtualClusters:
     # -- health ------------------------------------------------------------------------------------
 
     def spoil(self, bad: Iterable[Physical]) -> None:
-        """These GPUs have become bad; who runs on them runs on."""
+        """Note that these GPUs have become bad; gangs on them go on running."""
         for leaf in bad:
             self.pools[leaf.kind.name].spoil(leaf)
             self.doom[leaf.kind.name].settle()
 
     def heal(self, good: Iterable[Physical]) -> None:
-        """These GPUs are good again."""
+        """Note that these GPUs are good again."""
         for leaf in good:
             self.pools[leaf.kind.name].heal(leaf)
             self.doom[leaf.kind.name].settle()
@@ -189,9 +189,9 @@ class VirtualClusters:
     # -- asking ------------------------------------------------------------------------------------
 
     def plan(self, gang: Gang, suggested: GangNodes | None = None) -> GangPlan | str:
-        """Where `gang` could run now, or in words why it cannot.
+        """Where `gang` could run now, or the reason why it cannot.
 
-        `suggested` are the nodes that will do for it; None for all.  Raises InputError if it asks for what
+        `suggested` are the suitable nodes; None for all.  Raises InputError if it asks for what
         its virtual cluster does not have.
         """
         self._validate(gang)
@@ -237,11 +237,11 @@ class VirtualClusters:
         return gang.kind in ("", kind) and (not gang.gpu_types or self.kinds[kind].gpu_type in gang.gpu_types)
 
     def could_hold(self, gang: Gang) -> bool:
-        """Whether its virtual cluster, with nobody on it and all of it healthy, has room for `gang`."""
+        """Whether its virtual cluster, empty and healthy, has room for `gang`."""
         return any(packing.could_hold(gang) for _, packing in self._packings(gang))
 
     def _plan_low(self, gang: Gang, suggested: GangNodes | None) -> GangPlan | str:
-        """Idle GPUs of anybody."""
+        """Idle GPUs of any tenant."""
         why = ""
         for name, packing in self._low.items():
             if not self._will_do(gang, name):
@@ -255,9 +255,9 @@ class VirtualClusters:
     def bound(
         self, gang: Gang, virtual: list[list[Virtual]], suggested: GangNodes | None = None
     ) -> GangPlan | None:
-        """The plan that puts `gang` on these GPUs of its virtual cluster; None if nothing that will do can.
+        """The plan that puts `gang` on these GPUs of its virtual cluster; None if no suitable GPUs can.
 
-        Its own plans keep to one kind; who chose them otherwise may have taken nodes of several sizes.
+        Its own plans keep to one kind; a caller that chose the GPUs may have taken nodes of several sizes.
         """
         wanted = [leaf for pod in sorted(virtual, key=len) for leaf in pod]
         others = dict.fromkeys(leaf.gang for leaf in wanted if leaf.gang is not None)
@@ -289,19 +289,19 @@ class VirtualClusters:
     # -- doing -------------------------------------------------------------------------------------
 
     def start(self, plan: GangPlan) -> None:
-        """Carry `plan` out: who has to stop does, who is demoted goes on."""
+        """Carry `plan` out: its victims stop, and demoted gangs go on without a guarantee."""
         for victim in plan.victims:
             self.leave_unchecked(victim)
         for other in plan.demoted:
             self._demote(other)
         self.hold_unchecked(plan.gang, plan.physical, plan.virtual)
-        # Not before: a cell that victims leave is the heir's, and nobody else's meanwhile.
+        # Not before: a cell that victims leave is the heir's, and no other gang's meanwhile.
         self._settle(plan.gang, *plan.victims)
         for victim in plan.victims:
             victim.physical, victim.virtual = [], []
 
     def stop(self, gang: Gang) -> None:
-        """`gang` gives back all that it holds."""
+        """Take back all that `gang` holds."""
         self.leave_unchecked(gang)
         self._settle(gang)
         gang.physical, gang.virtual = [], []
@@ -314,7 +314,7 @@ class VirtualClusters:
     def hold_unchecked(
         self, gang: Gang, physical: list[list[Physical]], virtual: list[list[Virtual]]
     ) -> None:
-        """`gang` holds these GPUs; what it does to promises is for the caller to look at."""
+        """Mark these GPUs as held by `gang`; the caller checks what that does to promises."""
         gang.physical, gang.virtual = physical, virtual
         priority = gang.priority if virtual else OPPORTUNISTIC
         for leaf in _flat(physical):
@@ -326,7 +326,7 @@ class VirtualClusters:
             bind(own, leaf, self.pools[leaf.kind.name])
 
     def leave_unchecked(self, gang: Gang) -> None:
-        """`gang` gives up its GPUs, which it still names."""
+        """Take the GPUs of `gang`, which still names them."""
         for leaf in (*_flat(gang.physical), *_flat(gang.virtual)):
             count(leaf, leaf.priority, -1)
             leaf.gang, leaf.priority = None, FREE
@@ -334,7 +334,7 @@ class VirtualClusters:
             unbind(own, self.pools[own.kind.name])
 
     def _demote(self, gang: Gang) -> None:
-        """`gang` goes on where it is, without its virtual cells (lazy preemption)."""
+        """Keep `gang` where it is, without its virtual cells (lazy preemption)."""
         physical = gang.physical
         self.leave_unchecked(gang)
         self.hold_unchecked(gang, physical, [])
@@ -350,7 +350,7 @@ def _flat(pods: list[list[Physical]] | list[list[Virtual]]) -> list:  # type: ig
 
 
 def _node_cells(kind: CellKind, tops: Sequence) -> list:  # type: ignore[type-arg]
-    """Node cells in `tops`, then those of them that are smaller than a node, larger ones first."""
+    """Node cells in `tops`, then those that are smaller than a node, larger ones first."""
     small = sorted((cell for cell in tops if cell.level < kind.node_level), key=lambda cell: -cell.level)
     large = [cell for top in tops for cell in below(top) if cell.level == kind.node_level]
     return large + small

@@ -1,4 +1,4 @@
-"""One decision: who is served in which order, and what becomes of those in the way."""
+"""One decision: the order in which jobs are served, and what happens to jobs in the way."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from rota.systems.hived.lines import LineReasons, Lines, LineTurns, Rank
 from rota.systems.hived.runners import Runners
 
 Standing = dict[int, list[int]]
-"""By row that runs: numbers of its virtual GPUs, in the order of its devices; none if it has no guarantee."""
+"""By running row: numbers of its virtual GPUs, in the order of its devices; none without a guarantee."""
 
 
 _USED_UP = "the cores and the memory of the nodes where it has cells, or a quota, are used up"
 
 
 class Deciding:
-    """What is granted, and who has to leave, while one decision is made."""
+    """The grants, and the jobs that have to leave, while one decision is made."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Deciding:
         standing: Standing,
         runners: Runners | None = None,
     ) -> None:
-        """With `runners` those who run stand on `clusters` already; else as is remembered, or can be."""
+        """With `runners` running jobs are on `clusters` already; else they are as remembered, or can be."""
         self.snapshot, self.clusters, self.requests = snapshot, clusters, requests
         self.gang_of: dict[int, Gang] = {} if runners is None else runners.gang_of
         self.row_of: dict[Gang, int] = {} if runners is None else runners.row_of
@@ -45,15 +45,15 @@ class Deciding:
         self.granted: dict[int, Grant] = {}
         self.preempted: dict[int, None] = {}
         self.demoted: set[int] = set()
-        """Rows that go on without a guarantee, since others want their cells (lazy preemption)."""
+        """Rows that continue without a guarantee, since others want their cells (lazy preemption)."""
         self.reject: dict[int, str] = {}
         self.cancel: dict[int, str] = {}
         self.offers: dict[int, Offer] = {}
         self.promises: dict[int, Promise] = {}
         self.reasons: dict[int, Constraint] = {}
-        """Why single rows wait, beside those with a guarantee."""
+        """Why single rows wait, apart from guaranteed ones."""
         self._lines: Lines = {}
-        """Those with a guarantee that have failed, and why by line."""
+        """Rows with a guarantee that have failed, and why by line."""
         self._failed: dict[Shape, Constraint] = {}
         if runners is None:
             self._adopt(standing)
@@ -62,7 +62,7 @@ class Deciding:
         low = self._without_cells(self.gang_of if runners is None else runners.low)
         self._low = dict.fromkeys(sorted(low, key=lambda row: self._rank(row, standing)))
         self._kept: set[int] = set()
-        """Those of them that stay where they are."""
+        """Rows of the opportunists that stay where they are."""
         for row in self._low:
             self.scratch.release(snapshot.grants[row])
 
@@ -70,7 +70,7 @@ class Deciding:
         return [self.clusters.leaf_of[device] for device in devices if device in self.clusters.leaf_of]
 
     def _adopt(self, standing: Standing) -> None:
-        """Those who run, on the cells that they have: the remembered ones first, then by priority."""
+        """Place running jobs on the cells that they have: the remembered ones first, then by priority."""
         grants = self.snapshot.grants
         rows = [row for row, grant in grants.items() if grant.devices]
         for row in sorted(rows, key=lambda row: self._rank(row, standing)):
@@ -92,13 +92,13 @@ class Deciding:
     # -- serving -----------------------------------------------------------------------------------
 
     def guaranteed(self, lines: Lines) -> None:
-        """Serve `lines` by priority, then submission; whoever does not fit stands in nobody's way."""
+        """Serve `lines` by priority, then submission; a job that does not fit blocks no other."""
         priority = self.requests.jobs.priority
         self._lines = lines
         self._failed = self._rounds(lines, lambda row: (-priority.item(row), row))
 
     def opportunists(self, rows: Iterable[int]) -> None:
-        """Serve `rows` on what is idle, tenants with the fewest idle GPUs for their weight first."""
+        """Serve `rows` from idle GPUs, tenants with the fewest idle GPUs for their weight first."""
         rows = {*rows, *(row for row in self.preempted if row in self._low)}
         if not rows:
             return
@@ -119,11 +119,11 @@ class Deciding:
         self.reasons.update((row, failed[shape]) for shape, line in lines.items() for row in line)
 
     def _without_cells(self, rows: Iterable[int]) -> list[int]:
-        """Those of `rows` that run without a guarantee."""
+        """The jobs of `rows` that run without a guarantee."""
         return [row for row in rows if row in self.gang_of and not self.gang_of[row].virtual]
 
     def _rounds(self, lines: Lines, rank: Rank) -> dict[Shape, Constraint]:
-        """Try everybody in order until nobody starts any more; why those who are left in `lines` wait."""
+        """Try lines in order until no more jobs start; returns why the jobs left in `lines` wait."""
         while True:
             turns, started = LineTurns(lines, rank), False
             while (tried := turns.next()) is not None:
@@ -172,7 +172,7 @@ class Deciding:
         return known[key]
 
     def could_hold(self, row: int) -> bool:
-        """Whether the cells of its tenant could hold `row` if nobody else were there."""
+        """Whether the cells of its tenant could hold `row` if no other job were there."""
         return bool(self._gangs(row))
 
     def _carry_out(self, row: int, plan: GangPlan) -> bool:
@@ -210,7 +210,7 @@ class Deciding:
         return Constraint(Code.POLICY, detail=f"{why.detail}; nobody has a guarantee: {problem}")
 
     def put(self, row: int, gang: Gang, virtual: VirtualPods) -> None:
-        """Start `row` on virtual GPUs that somebody else has chosen; it waits if nothing can serve them."""
+        """Start `row` on virtual GPUs chosen by another step; it waits if nothing can serve them."""
         free = all(leaf.gang is None for pod in virtual for leaf in pod)
         plan = (
             self.clusters.bound(gang, virtual, self.requests.suggested(self.scratch, row, gang))
@@ -223,7 +223,7 @@ class Deciding:
             self.reasons[row] = Constraint(Code.POLICY, detail=_USED_UP)
 
     def stop(self, row: int) -> None:
-        """`row` gives up its GPUs."""
+        """Take the GPUs of `row`."""
         gang = self.gang_of[row]
         if self._counts(row):
             self.scratch.release(self._held(row))
@@ -239,7 +239,7 @@ class Deciding:
         return self.granted[row] if row in self.granted else self.snapshot.grants[row]
 
     def _stop(self, row: int) -> None:
-        """`row` has lost its cells: what it was granted just now is void, and what it held before too."""
+        """Note that `row` has lost its cells: its new and its earlier grant are void."""
         del self.gang_of[row]
         self._kept.discard(row)
         self.granted.pop(row, None)
@@ -261,7 +261,7 @@ class Deciding:
     # -- the others --------------------------------------------------------------------------------
 
     def keep_opportunists(self) -> None:
-        """Those who run without a guarantee stay as far as cores, memory and quotas are left to them."""
+        """Keep jobs without a guarantee running as far as cores, memory and quotas are left to them."""
         for row in self._low:
             grant = self.snapshot.grants[row]
             if row not in self.gang_of or row in self.granted:
@@ -273,7 +273,7 @@ class Deciding:
                 self.stop(row)
 
     def decision(self, memory: Memory, idle: list[int]) -> Decision:
-        """All that is to change; `idle` are waiting jobs without GPUs."""
+        """The whole decision; `idle` are waiting jobs without GPUs."""
         grants = [grant for row, grant in self.granted.items() if self.snapshot.grants.get(row) != grant]
         grants += admit_placed(idle, self.scratch, self.requests.fit)
         preempt = [row for row in self.preempted if row not in self.granted]
@@ -293,7 +293,7 @@ class Deciding:
         )
 
     def _guaranteed(self) -> frozenset[int] | None:
-        """Who runs on cells of its tenant; None where no tenant has any."""
+        """Jobs that run on cells of their tenant; None where no tenant has any."""
         layout = self.requests.layout
         if not layout.owned and not layout.problem:
             return None
@@ -301,12 +301,12 @@ class Deciding:
         return frozenset(self.gang_of.keys() - low)
 
     def touched(self) -> set[int]:
-        """Rows about which something is decided."""
+        """Rows that the decision concerns."""
         return {*self.granted, *self.preempted, *self.demoted, *self.cancel, *self.reject, *self.offers}
 
     @property
     def is_plain(self) -> bool:
-        """True if who runs stands alone on healthy cells of its tenant, or as an opportunist."""
+        """True if every running job is alone on healthy cells of its tenant, or is an opportunist."""
         return not (self.strangers or self.requests.homeless or self.snapshot.occupancy.down)
 
 

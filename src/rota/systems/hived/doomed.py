@@ -15,22 +15,22 @@ from rota.systems.hived.pool import FreeCells
 
 
 class Doom:
-    """The doomed cells of one kind; `roots` are those that each virtual cluster owns."""
+    """The doomed cells of one kind; `roots` are the cells that each virtual cluster owns."""
 
     def __init__(self, pool: FreeCells, roots: Mapping[str, Sequence[Virtual]]) -> None:
         self.pool, self.roots = pool, roots
         self.bound: list[Virtual] = []
 
     def settle(self) -> None:
-        """Bind what is doomed now, and free what is not any more."""
+        """Bind the cells doomed now, and free cells that are not doomed any more."""
         if not self.bound and not any(self.pool.bad):
             return
-        # Who runs on what is left of a doomed cell holds it as any other.
+        # A gang that runs on what is left of a doomed cell holds it as any other.
         self.bound = [root for root in self.bound if not root.busy]
         for root in reversed(self.bound):
             if root.physical is not None and not root.physical.is_bad:
                 self._free(root)
-        # A bad cell, bound or free, changes how many healthy ones are left of lower levels alone.
+        # A bad cell, bound or free, changes only how many healthy ones of lower levels are left.
         for level in range(self.pool.kind.top, 0, -1):
             for root in [root for root in reversed(self.bound) if root.level == level]:
                 if self.pool.owed_to[root.vc][level] < self.pool.healthy(level):

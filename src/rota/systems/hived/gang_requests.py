@@ -27,18 +27,18 @@ _ASKED = (
 
 
 class AskedOnce:
-    """What follows from requests and cells alone, by row, once it has been made out."""
+    """What requests and cells alone determine, by row, computed once."""
 
     def __init__(self, jobs: JobTable, layout: Layout) -> None:
         self.jobs, self.layout = jobs, layout
         self.vc: dict[int, str] = {}
         self.shape: dict[int, Shape] = {}
         self.gangs: dict[tuple[Shape, bool], list[Gang]] = {}
-        """By shape, and whether it has a guarantee: what nobody runs as, to make gangs from."""
+        """By shape, and whether it has a guarantee: unused gangs, to make gangs from."""
 
 
 class Requests:
-    """What the jobs of one snapshot ask for, in cells."""
+    """The requests of the jobs of one snapshot, in cells."""
 
     def __init__(
         self, snapshot: Snapshot, layout: Layout, *, lazy: bool, asked: AskedOnce | None = None
@@ -49,7 +49,7 @@ class Requests:
         self.asked = asked if asked is not None and is_known else AskedOnce(self.jobs, layout)
         self.fit = Fitter(snapshot, consolidate)
         self.homeless: set[int] = set()
-        """Jobs that have run, and that the cells of their tenants could not hold any more, since those have
+        """Jobs that have run, and that the cells of their tenants could not hold any more, since these have
         moved: they go on as opportunists."""
         self._has_caps = snapshot.cluster.tenants.has_caps()
 
@@ -68,7 +68,7 @@ class Requests:
         return bool(self.snapshot.by_row.starts.item(row)) and self.snapshot.gpus_of[row] > 0
 
     def shape(self, row: int) -> Shape:
-        """What decides whether the job fits."""
+        """Key that decides whether the job fits."""
         shape = self.asked.shape.get(row)
         if shape is None:
             jobs = self.jobs
@@ -138,7 +138,7 @@ class Requests:
 
 
 class WillDo:
-    """Nodes of a mask that have cores and memory left for a part of a job; found out when asked for."""
+    """Nodes of a mask that have cores and memory left for a part of a job; computed when asked for."""
 
     def __init__(self, scratch: Occupancy, row: int, accepted: int, part: float) -> None:
         self.scratch, self.row, self.accepted, self.part = scratch, row, accepted, part
@@ -147,7 +147,7 @@ class WillDo:
         self._known: dict[int, bool] = {}
 
     def isdisjoint(self, nodes: Iterable[int], /) -> bool:
-        """True if none of `nodes` will do."""
+        """True if none of `nodes` is suitable."""
         return not any(self._has(node) for node in nodes)
 
     def _has(self, node: int) -> bool:
@@ -161,11 +161,11 @@ class WillDo:
 
 
 def grant_of(share: float, row: int, devices: tuple[int, ...]) -> Grant:
-    """Whole GPUs, or the part of each that the job asks for: nobody else gets the rest."""
+    """Whole GPUs, or the part of each that the job asks for: no other job gets the rest."""
     return Grant(row, devices, share, Role.ALONE if share == 1.0 else Role.PACKED)
 
 
 def pods_of(gpus: int, most: int) -> tuple[int, ...]:
-    """As few pods as possible of at most so many GPUs."""
+    """As few pods as possible of at most `most` GPUs."""
     full, rest = divmod(gpus, most)
     return (most,) * full + ((rest,) if rest else ())

@@ -1,4 +1,4 @@
-"""Another policy inside a virtual cluster: it sees the cells as a cluster of its own, and says who runs."""
+"""Another policy inside a virtual cluster: it sees the cells as its own cluster, and says which jobs run."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Inner:
     """One policy for each virtual cluster; `make` builds them.
 
     A private cluster has the nodes of the cells, or small nodes for cells below the node, each with its part
-    of the cores and the memory that all nodes of its kind have at least; nothing is said of levels.  Jobs
-    that name nodes or ask for parts of GPUs are none of its business.
+    of the cores and the memory that all nodes of its kind have at least; levels are not passed on.  Jobs
+    that name nodes or ask for parts of GPUs are not handled by it.
     """
 
     def __init__(self, make: Callable[[], Policy]) -> None:
@@ -37,12 +37,12 @@ class Inner:
         self._said = LastSaid()
 
     def serves(self, deciding: Deciding, row: int) -> bool:
-        """Whether `row`, which has a guarantee, is one of those that inner policies decide on."""
+        """Whether `row`, which has a guarantee, is decided on by an inner policy."""
         jobs = deciding.requests.jobs
         return jobs.gpu_share.item(row) == 1.0 and jobs.node_set.item(row) < 0
 
     def could_hold(self, deciding: Deciding, row: int) -> bool:
-        """Whether the cells of its tenant, of whatever kinds, could hold `row` if nobody else were there."""
+        """Whether the cells of its tenant, of whatever kinds, could hold `row` if no other job were there."""
         jobs = deciding.requests.jobs
         wanted, asked = jobs.gpu_types.item(row), jobs.gpus.item(row)
         types = jobs.types_in(wanted) if wanted else ()
@@ -50,7 +50,7 @@ class Inner:
         return any(gpus >= asked for name, gpus in room.items() if not types or name in types)
 
     def decide(self, deciding: Deciding, rows: Sequence[int], memory: Memory) -> Wake:
-        """Carry out what all inner policies that are due want for waiting `rows` and those who run."""
+        """Carry out what all inner policies that are due want for waiting `rows` and running jobs."""
         entries: dict[str, Memory] = memory.setdefault("inner", {})
         waiting: dict[str, list[int]] = {}
         for row in rows:
@@ -58,7 +58,7 @@ class Inner:
         for name, vc in sorted(deciding.clusters.vcs.items()):
             policy = self._policies.setdefault(name, self.make())
             self._one(deciding, vc, policy, waiting.get(name, []), entries)
-        # Who wants to be asked only while somebody waits may have let its moment pass.
+        # A policy that wants to be asked only while jobs wait may have let its moment pass.
         moments = [wake_of(entry).at_s for entry in entries.values()]
         return Wake(min((at_s for at_s in moments if at_s > deciding.snapshot.now), default=math.inf))
 
@@ -99,7 +99,7 @@ class Inner:
     def _view(
         self, deciding: Deciding, vc: VirtualCluster, cells: Sequence[Virtual], waiting: list[int]
     ) -> View:
-        """What the policy of `vc` sees: its jobs, and its cells as devices; those that are bad are closed."""
+        """What the policy of `vc` sees: its jobs, and its cells as devices; bad ones are closed."""
         view = deciding.snapshot.view(_private(deciding.snapshot, deciding.requests.layout, vc), [])
         served_by = {id(cell): cell.physical.device for cell in cells if cell.physical is not None}
         for roots in vc.roots.values():
@@ -118,7 +118,7 @@ class Inner:
 
 
 def _private(snapshot: Snapshot, layout: Layout, vc: VirtualCluster) -> Cluster:
-    """The cells of `vc` as a cluster of its own, with the type codes by which knowledge is told."""
+    """The cells of `vc` as a cluster of its own, with the type codes that knowledge uses."""
     cells = [node for packing in vc.packings.values() for node in packing.nodes]
     alike = {(node.kind.name, node.size): node for node in cells}  # few shapes, many nodes
     shape_of = {key: _shape(snapshot.cluster, layout, node) for key, node in alike.items()}
@@ -137,7 +137,7 @@ def _shape(cluster: Cluster, layout: Layout, node: Virtual) -> NodeShape:
 
 
 def _pods(grant: Grant, cells: Sequence[Virtual]) -> list[list[Virtual]]:
-    """The virtual GPUs of `grant`; whoever chose them knows of nodes, so that one pod will do."""
+    """The virtual GPUs of `grant`; the inner policy chooses nodes, so one pod is enough."""
     return [[cells[device] for device in grant.devices]]
 
 

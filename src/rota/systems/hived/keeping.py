@@ -1,8 +1,8 @@
-"""Cells kept from one decision to the next: only who has come or gone is put on them or taken off.
+"""Cells kept from one decision to the next: only gangs that have come or gone are put on or taken off.
 
-What is bound says all (`VirtualClusters`), so that cells kept are those that would be built anew from what is
-remembered.  Where that cannot be told for sure they are built anew: hardware is bad, jobs share devices,
-requests or cells have changed, or somebody else has decided meanwhile.
+The bindings say all (`VirtualClusters`), so kept cells equal those that would be built again from what is
+remembered.  Where that is not certain they are built again: hardware is bad, jobs share devices,
+requests or cells have changed, or another policy has decided meanwhile.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from rota.systems.hived.clusters import VirtualClusters
 from rota.systems.hived.runners import Runners
 
 Numbers = dict[str, list[int]]
-"""By row that runs: numbers of its virtual GPUs, as a memory can hold them."""
+"""By running row: numbers of its virtual GPUs, as a memory can hold them."""
 
 
 class KeptCells:
-    """Virtual clusters with those who run on them, as the last decision left them."""
+    """Virtual clusters with the gangs that run on them, as the last decision left them."""
 
     def __init__(self, clusters: VirtualClusters, runners: Runners, jobs: JobTable) -> None:
         self.clusters, self.runners, self.jobs = clusters, runners, jobs
         self.standing: Numbers = {}
-        """Who stands where, as it is remembered: the memory has this very object."""
+        """Each row's virtual GPUs, as remembered: the memory has this very object."""
         self._rows: list[int] = []
-        """Its rows, ascending."""
+        """Rows of `standing`, ascending."""
         self._touched: set[int] = set()
         """Rows that the decision was about: some of it may have been refused."""
         self._moved: set[int] = set()
@@ -36,7 +36,7 @@ class KeptCells:
         self._cursor = Cursor()
 
     def note(self, snapshot: Snapshot, touched: Collection[int]) -> None:
-        """The decision is made."""
+        """Note that the decision has been made."""
         gang_of = self.runners.gang_of
         for row in touched:
             if row in gang_of:
@@ -54,7 +54,7 @@ class KeptCells:
         snapshot.changes(self._cursor)
 
     def _remember(self, row: int, numbers: list[int]) -> None:
-        """By row, as it would be written anew: who is asked again remembers the same in the same order."""
+        """By row, as it would be written again: a repeated decision remembers the same in the same order."""
         is_new = str(row) not in self.standing
         self.standing[str(row)] = numbers
         if is_new:
@@ -64,7 +64,7 @@ class KeptCells:
             self._rows.insert(at, row)
 
     def is_brought_up(self, snapshot: Snapshot, standing: Numbers) -> bool:
-        """Bring the cells up to `snapshot`; False if they have to be built anew from what is remembered."""
+        """Bring the cells up to `snapshot`; False if they have to be built again from what is remembered."""
         changed, gang_of = snapshot.changes(self._cursor), self.runners.gang_of
         if changed is None or snapshot.jobs.table is not self.jobs or not self._is_noted(standing):
             return False

@@ -1,4 +1,4 @@
-"""The cells of a cluster file as trees, and whose virtual cluster a job belongs to."""
+"""The cells of a cluster file as trees, and the virtual cluster that each job belongs to."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ EVERYBODY = "*"
 
 
 class Layout:
-    """What does not change as long as the cluster does not."""
+    """Data that stays the same as long as the cluster does."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.kinds = kinds_of(cluster)
         self.problem = ""
-        """Why what tenants are promised cannot be had: until it can, nobody has a guarantee."""
+        """Why what tenants are promised cannot be had: until it can, no job has a guarantee."""
         self.owned: list[Owned] = []
         try:
             check_cells(cluster)
@@ -27,13 +27,13 @@ class Layout:
         except InputError as error:
             self.problem = str(error)
         self.signature = [[c.tenant, c.kind.name, c.level, c.cells, c.at] for c in self.owned]
-        """Who owns what, as a memory can hold it: numbers of virtual GPUs mean something under this one."""
+        """Which tenant owns which cells, as memory holds it: virtual GPU numbers are valid under this one."""
         self.has_cells = {cell.tenant for cell in self.owned}
         self._vc_of: dict[str, str] = {}
         self._nodes_of_pin = {(cell.tenant, cell.at): self._nodes(cell) for cell in self.owned if cell.at}
 
     def clusters(self) -> VirtualClusters:
-        """Fresh virtual clusters, with nobody on them."""
+        """Fresh, empty virtual clusters."""
         tops = {}
         first = self.cluster.first_device.tolist()
         for kind, parts in self.kinds.items():

@@ -1,7 +1,7 @@
-"""Who waits, in lines of jobs that fit, or do not, alike: a decision looks at the first of each line.
+"""Waiting jobs in lines of jobs that fit, or do not, alike: a decision looks at the first of each line.
 
-Of a line that cannot start nobody can, so that what a decision costs depends on how many kinds of requests
-there are and who starts, not on how many wait.
+If the first of a line cannot start none of it can, so the cost of a decision depends on the kinds of
+requests and on the jobs that start, not on how many wait.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from rota.scheduler.snapshot import Cursor, Snapshot
 from rota.systems.hived.gang_requests import AskedOnce, Requests, Shape
 
 Lines = dict[Shape, list[int]]
-"""By what they ask for: rows, each line in the order in which its jobs are served."""
+"""Rows by what they ask for, each line in the order in which its jobs are served."""
 
 Rank = Callable[[int], Any]
-"""Who is served first: the least."""
+"""Order of service: the least comes first."""
 _NOBODY: list[int] = []
 
 
 class WaitingLines:
-    """Waiting jobs by what they ask for, brought up to date from who came or left; rows ascend in a line.
+    """Waiting jobs by what they ask for, updated from jobs that came or left; rows ascend in a line.
 
     A cache: dropping it changes no decision.
     """
@@ -36,16 +36,16 @@ class WaitingLines:
         """What lines are made by: while it is kept, requests do not change."""
         self.guaranteed: Lines = {}
         self.low: list[int] = []
-        """Those whose tenants own no cells, and who want none."""
+        """Waiting jobs that want no cells, and whose tenants own none."""
         self.idle: list[int] = []
         """Jobs without GPUs."""
         self.again: list[int] = []
-        """Those of `guaranteed` that have run: its cells may have moved since."""
+        """Jobs of `guaranteed` that have run: their cells may have moved since."""
         self._line_of: dict[int, list[int]] = {}
         self._cursor = Cursor()
 
     def bring_up(self, snapshot: Snapshot, requests: Requests) -> None:
-        """Make it what it is in `snapshot`."""
+        """Bring the lines up to `snapshot`."""
         changed = snapshot.changes(self._cursor)
         if changed is None:
             self.guaranteed, self.low, self.idle, self.again, self._line_of = {}, [], [], [], {}
@@ -81,7 +81,7 @@ class WaitingLines:
         return sorted(row for line in self.guaranteed.values() for row in line)
 
     def copied(self, without: Iterable[int] = ()) -> Lines:
-        """Those with a guarantee but for some rows, for one decision to change."""
+        """The guaranteed lines but for some rows, for one decision to change."""
         lines = {shape: line.copy() for shape, line in self.guaranteed.items()}
         for row in without:
             line = lines[self.asked.shape[row]]
@@ -97,13 +97,13 @@ class LineTurns:
     def __init__(self, lines: Lines, rank: Rank) -> None:
         self.lines, self.rank = lines, rank
         self.failed: dict[Shape, Constraint] = {}
-        """Why nobody of a line can start."""
+        """Why no job of a line can start."""
         self._heads: list[tuple[Any, int, Shape]] = []
         for shape in lines:
             self._push(shape)
 
     def next(self) -> tuple[int, Shape] | None:
-        """Who is tried next; None once all lines have failed or are empty."""
+        """The job to try next; None once all lines have failed or are empty."""
         while self._heads:
             _, row, shape = heappop(self._heads)
             if shape not in self.failed and self.lines.get(shape, _NOBODY)[:1] == [row]:
@@ -111,7 +111,7 @@ class LineTurns:
         return None
 
     def leave(self, shape: Shape) -> None:
-        """The head of a line waits no more."""
+        """Remove the head of a line, which waits no more."""
         line = self.lines[shape]
         del line[0]
         if line:
@@ -120,7 +120,7 @@ class LineTurns:
             del self.lines[shape]
 
     def join(self, row: int, shape: Shape) -> None:
-        """`row` waits from now on; if its line has failed it has failed as well."""
+        """Add the waiting `row`; if its line has failed it has failed as well."""
         line = self.lines.setdefault(shape, [])
         insort(line, row, key=self.rank)
         if line[0] == row:
@@ -142,7 +142,7 @@ class LineReasons(ReasonsWhenAsked):
         single: Mapping[int, Constraint],
         gone: Iterable[int],
     ) -> None:
-        """`lines` ascend, and are handed over; rows that are `gone` wait for nothing."""
+        """`lines` ascend, and are handed over; `gone` rows wait for nothing."""
         self._asked, self._lines, self._by_line, self._single = asked, lines, by_line, dict(single)
         for row in gone:
             self._single.pop(row, None)

@@ -12,14 +12,14 @@ from rota.systems.hived.cells import FREE, OPPORTUNISTIC, AnyCell, Gang, Physica
 from rota.systems.hived.rooms import Rooms
 
 MOST_TRIES = 10_000
-"""Ways in which one gang is tried to be put on nodes."""
+"""Most ways that are tried to put one gang on nodes."""
 TOO_FEW = "its cells have too few GPUs free"
 ONLY_BAD = "what its cells have free is on nodes that are lost or not healthy"
 ONLY_OTHERS = "what its cells have free is on nodes that will not do for it"
 
 
 class GangNodes(Protocol):
-    """Nodes that will do for a gang; a set is one."""
+    """Suitable nodes for a gang; a set is one."""
 
     def isdisjoint(self, other: Iterable[int], /) -> bool: ...
 
@@ -37,14 +37,14 @@ class Packing(Generic[AnyCell]):
         """GPUs of the largest node."""
         self.keeps_order = keeps_order
         self._could_hold: dict[tuple[tuple[int, ...], int], bool] = {}
-        """By pods, and GPUs of them that one node can feed."""
+        """By the pods, and the GPUs of them that one node can feed."""
         self._rooms: Rooms[AnyCell] | None = None if keeps_order else Rooms(self.nodes)
 
     def pack(self, gang: Gang, suggested: GangNodes | None) -> list[list[AnyCell]] | str:
         """GPUs of each pod, in the order of `gang.pods`, or why there are none.
 
-        Nobody is stopped if that can be done without; else those of a lower priority may be.
-        `suggested` are the nodes that will do; None for all.
+        No gang is stopped if that can be done without; else gangs of a lower priority may be.
+        `suggested` are the suitable nodes; None for all.
         """
         order = sorted(range(len(gang.pods)), key=gang.pods.__getitem__)
         nodes: list[AnyCell] | str = TOO_FEW
@@ -52,7 +52,7 @@ class Packing(Generic[AnyCell]):
         for priority in dict.fromkeys((OPPORTUNISTIC, gang.priority)):
             if priority > OPPORTUNISTIC and self._rooms is not None and not self._rooms.has_more(priority):
                 priority = OPPORTUNISTIC
-                break  # nobody is there who would have to stop
+                break  # no gang is there that would have to stop
             nodes = self._nodes_for(gang, order, priority, suggested)
             if not isinstance(nodes, str):
                 break
@@ -66,7 +66,7 @@ class Packing(Generic[AnyCell]):
         return gpus
 
     def could_hold(self, gang: Gang) -> bool:
-        """Whether all pods have room while nobody else is there."""
+        """Whether all pods have room while no other gang is there."""
         asked = gang.pods, gang.most_per_node
         if asked not in self._could_hold:
             self._could_hold[asked] = self._holds(gang)
@@ -84,9 +84,9 @@ class Packing(Generic[AnyCell]):
     def _nodes_for(
         self, gang: Gang, order: Sequence[int], priority: int, suggested: GangNodes | None
     ) -> list[AnyCell] | str:
-        """A node for each pod, the smallest first; greedily, and if that finds none by trying.
+        """A node for each pod, the smallest first; greedily, and if that finds none by backtracking.
 
-        The published code never goes back.
+        The published code never backtracks.
         """
         picked: list[AnyCell] = []
         good: list[AnyCell] = []
@@ -112,14 +112,14 @@ class Packing(Generic[AnyCell]):
     def _ranked(
         self, gang: Gang, least: int, priority: int, suggested: GangNodes | None
     ) -> Iterable[AnyCell]:
-        """Nodes that may have room for `least` GPUs of `gang`: those that will do in the order of `_rank`."""
+        """Nodes that may have room for `least` GPUs of `gang`: suitable ones in the order of `_rank`."""
         if self._rooms is not None:
             return self._rooms.in_order(priority, least, is_low=gang.priority == OPPORTUNISTIC)
         self.nodes = sorted(self.nodes, key=lambda node: self._rank(node, gang, suggested))
         return self.nodes
 
     def _rank(self, node: AnyCell, gang: Gang, suggested: GangNodes | None) -> tuple[bool, bool, int, int]:
-        """Healthy and suggested ones first, then those with most in use; opportunists keep off the others."""
+        """Healthy and suggested ones first, then the most used; opportunists keep away from others."""
         used = node.busy
         higher = 0
         if gang.priority == OPPORTUNISTIC:
@@ -181,7 +181,7 @@ def _is_suggested(node: AnyCell, suggested: GangNodes | None) -> bool:
 def _others_why(
     others: Iterable[AnyCell], gang: Gang, pod: int, priority: int, suggested: GangNodes | None
 ) -> str:
-    """Why there is no node for `pod`: those that will not do may have room."""
+    """Why there is no node for `pod`: unsuitable nodes may have room."""
     reasons = set()
     for node in others:
         if min(node.free_for(priority), gang.most_per_node) >= pod:
@@ -193,7 +193,7 @@ def _others_why(
 
 
 def closest(node: AnyCell, gpus: int, priority: int, taken: Set[int]) -> list[AnyCell]:
-    """So many GPUs of `node` in the smallest cell that has them, the first such; free ones first."""
+    """`gpus` GPUs of `node` in the smallest cell that has them, the first such; free ones first."""
     free = [leaf for leaf in node.leaves if leaf.priority == FREE and id(leaf) not in taken]
     held = [leaf for leaf in node.leaves if FREE < leaf.priority < priority and id(leaf) not in taken]
     candidates = free + held

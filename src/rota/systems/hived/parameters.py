@@ -1,4 +1,4 @@
-"""What the user may choose of `hived`."""
+"""Parameters of HiveD."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class FreeCells:
         self.free: list[list[Physical]] = [[] for _ in range(kind.top + 1)]
         self.owed: ByLevel = [0] * (kind.top + 1)
         self.owed_to: dict[str, ByLevel] = {}
-        """The same by virtual cluster."""
+        """What is owed, by virtual cluster."""
         self.bad: list[list[Physical]] = [[] for _ in range(kind.top + 1)]
         """Bad cells of each level that are free, or inside of free ones."""
         for cell in tops:
@@ -41,11 +41,11 @@ class FreeCells:
         return cells
 
     def healthy(self, level: int) -> int:
-        """Those of `left` that are not bad."""
+        """The cells of `left` that are not bad."""
         return self.left(level) - len(self.bad[level])
 
     def splittable(self) -> ByLevel:
-        """Cells of each level beyond those that are owed."""
+        """Cells of each level beyond those owed."""
         return spare_cells(self.kind, [len(cells) for cells in self.free], self.owed)
 
     def check(self) -> None:
@@ -58,14 +58,14 @@ class FreeCells:
                 )
 
     def owe(self, vc: str, level: int, cells: int) -> None:
-        """So many more cells of `level` belong to `vc` and are not in use."""
+        """Count `cells` more cells of `level` that belong to `vc` and are not in use."""
         self.owed[level] += cells
         self.owed_to.setdefault(vc, [0] * (self.kind.top + 1))[level] += cells
 
     # -- giving and taking -------------------------------------------------------------------------
 
     def take(self, cell: Physical) -> None:
-        """`cell`, free or in a free one, is in use; what had to be split leaves its other parts free."""
+        """Mark `cell`, free or inside a free one, as in use; parts split off for it stay free."""
         root = cell.root_free
         assert root is not None, "only what is free is taken"
         while root is not cell:
@@ -80,7 +80,7 @@ class FreeCells:
             self.drop(self.bad[part.level], part)
 
     def put(self, cell: Physical) -> None:
-        """`cell` is not in use any more; it is merged with its buddies as far as they are free."""
+        """Mark `cell` as unused; it is merged with its buddies as far as they are free."""
         for part in _bad_parts(cell):
             self.bad[part.level].append(part)
         parent = cell.parent
@@ -113,7 +113,7 @@ class FreeCells:
     # -- health ------------------------------------------------------------------------------------
 
     def spoil(self, leaf: Physical) -> None:
-        """A GPU has become bad, and every cell that it is in."""
+        """Mark a GPU as bad, and every cell that it is in."""
         cell: Physical | None = leaf
         while cell is not None:
             cell.bad_children += 1
@@ -124,7 +124,7 @@ class FreeCells:
             cell = cell.parent
 
     def heal(self, leaf: Physical) -> None:
-        """A GPU is good again."""
+        """Mark a GPU as good again."""
         cell: Physical | None = leaf
         while cell is not None:
             cell.bad_children -= 1

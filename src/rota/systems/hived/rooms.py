@@ -1,4 +1,4 @@
-"""Node cells by what is free and in use on them, so that who needs many GPUs looks at no full ones."""
+"""Node cells by what is free and in use on them, so that a job with many GPUs looks at no full ones."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Generic
 from rota.systems.hived.cells import OPPORTUNISTIC, AnyCell, Cell
 
 MOST_PRIORITIES = 16
-"""So many are kept in order; for others all cells are looked at, as for any before the first is asked for."""
+"""Number kept in order; for others all cells are looked at, as for any before the first is asked for."""
 
 _Use = tuple[int, int, int]
-"""Of a node: GPUs free for some priority, GPUs in use, and those of them that opportunists use."""
+"""For a node: GPUs free for some priority, GPUs in use, and GPUs that opportunists use."""
 
 
 class Rooms(Generic[AnyCell]):
@@ -24,11 +24,11 @@ class Rooms(Generic[AnyCell]):
         self._place: dict[Cell, int] = {node: place for place, node in enumerate(self._nodes)}
         self._changed: dict[Cell, None] = {}
         self._uses: dict[int, list[_Use]] = {}
-        """By priority: of each node."""
+        """By priority: the use of each node."""
         self._places: dict[int, dict[_Use, list[int]]] = {}
         """By priority and use: places of nodes, ascending."""
         self._more: dict[int, int] = {}
-        """By priority: on how many nodes more is free for it than nobody uses."""
+        """By priority: on how many nodes more GPUs are free for it than are unused."""
         for node in self._nodes:
             assert node.changed is None, "a cell is a node of one packing"
             node.changed = self._changed
@@ -36,8 +36,8 @@ class Rooms(Generic[AnyCell]):
     def in_order(self, priority: int, least: int, *, is_low: bool) -> Iterator[AnyCell]:
         """Nodes with at least `least` GPUs that are free for `priority`: those with most in use first.
 
-        With `is_low`, for opportunists, those first where most is in use by others of them, then the least by
-        anybody else.  Equal ones come in their order.
+        With `is_low`, for opportunists, nodes come first where most is in use by opportunists, then where
+        least is in use by others.  Equal ones come in their order.
         """
         by_rank: dict[tuple[int, int], list[list[int]]] = {}
         for use, places in self._places_for(priority).items():
@@ -49,7 +49,7 @@ class Rooms(Generic[AnyCell]):
                 yield self._nodes[place]
 
     def has_more(self, priority: int) -> bool:
-        """False if no more is free for `priority` than for opportunists, who stop nobody."""
+        """False if no more is free for `priority` than for opportunists, which stop no gang."""
         self._places_for(priority)
         return self._more.get(priority, 1) > 0
 

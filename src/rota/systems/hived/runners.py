@@ -1,4 +1,4 @@
-"""Those who run, kept from one decision to the next."""
+"""Running jobs, kept from one decision to the next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rota.systems.hived.cells import Gang
 
 
 class Runners:
-    """Gangs that run, by row and the other way round; a decision changes both."""
+    """Running gangs, by row and by gang; a decision changes both."""
 
     def __init__(self, gang_of: dict[int, Gang], row_of: dict[Gang, int]) -> None:
         self.gang_of, self.row_of = gang_of, row_of
@@ -16,7 +16,7 @@ class Runners:
         """Rows without a guarantee, once they are noted."""
 
     def note(self, rows: Iterable[int]) -> None:
-        """Make out anew which of `rows` run without a guarantee."""
+        """Determine again which of `rows` run without a guarantee."""
         for row in rows:
             gang = self.gang_of.get(row)
             if gang is None or gang.virtual:
@@ -25,6 +25,6 @@ class Runners:
                 self.low.add(row)
 
     def leave(self, row: int) -> None:
-        """`row` does not run any more."""
+        """Remove `row`, which does not run any more."""
         del self.row_of[self.gang_of.pop(row)]
         self.low.discard(row)

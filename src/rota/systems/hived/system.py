@@ -66,8 +66,8 @@ class Hived:
 
     Memory    `inner`      by virtual cluster: what the policy inside of it remembers, when it is to be asked
               `standing`   by running row: numbers of its virtual GPUs in the order of its devices; none for
-                           who runs without a guarantee
-              `cells`      who owned which cells when that was noted
+                           jobs that run without a guarantee
+              `cells`      which tenant owned which cells when that was noted
     """
 
     def __init__(self, parameters: HivedParameters | None = None) -> None:
@@ -110,7 +110,7 @@ class Hived:
         return decision
 
     def _could_hold(self, deciding: Deciding, row: int) -> bool:
-        """Whether the cells of its tenant could hold `row` if nobody else were there."""
+        """Whether the cells of its tenant could hold `row` if no other job were there."""
         inner = self._inner
         served = inner is not None and inner.serves(deciding, row) and deciding.requests.is_guaranteed(row)
         return inner.could_hold(deciding, row) if inner and served else deciding.could_hold(row)
@@ -122,7 +122,7 @@ class Hived:
         return self._lines
 
     def _deciding(self, snapshot: Snapshot, layout: Layout, requests: Requests, memory: Memory) -> Deciding:
-        """Those who run on their cells: as they were left, or else as is remembered."""
+        """The running jobs on their cells: as they were left, or else as is remembered."""
         remembered, kept = self._remembered(memory, layout), self._kept
         if kept is not None and not snapshot.occupancy.down and kept.is_brought_up(snapshot, remembered):
             return Deciding(snapshot, kept.clusters, requests, {}, kept.runners)  # all of them are remembered
@@ -131,7 +131,7 @@ class Hived:
         return Deciding(snapshot, layout.clusters(), requests, standing)
 
     def _note(self, deciding: Deciding, memory: Memory) -> None:
-        """Remember who stands where, and keep the cells if the next decision may go on with them."""
+        """Remember each job's cells, and keep the cells if the next decision may go on with them."""
         snapshot, kept, touched = deciding.snapshot, self._kept, deciding.touched()
         if kept is None:
             runners = Runners(deciding.gang_of, deciding.row_of)
@@ -144,7 +144,7 @@ class Hived:
         self._kept = kept if deciding.is_plain else None
 
     def _remembered(self, memory: Memory, layout: Layout) -> dict[str, list[int]]:
-        """Who stands where; nothing once the cells have moved, so that it is made out afresh."""
+        """Each job's cells; empty once the cells have moved, so that they are recomputed."""
         before = memory.get("cells", layout.signature)
         memory["cells"] = layout.signature
         return memory.get("standing", {}) if before == layout.signature else {}

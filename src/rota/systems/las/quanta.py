@@ -1,7 +1,7 @@
-"""Whole quanta of service received: who has received one more, and who will be the next.
+"""Whole quanta of service received: which jobs have received one more, and which will be next.
 
 Running jobs receive service steadily, so the moment of each one's next quantum is known when it starts
-(`stages.alarms`).  Those on equally many GPUs stay in the order in which they would have begun had they run
+(`stages.alarms`).  Jobs on equally many GPUs stay in the order in which they would have begun had they run
 all along: whatever is to be reached, the first of them reaches it first.  Both are caches of the snapshot.
 """
 
@@ -20,9 +20,9 @@ from rota.table.state import Phase
 
 _RUNNING: Final = int(Phase.RUNNING)
 _NEARLY: Final = 1e-6
-"""Quanta by which service may fall short of a whole one and still count as having reached it."""
+"""Tolerance in quanta: service this far below a whole quantum counts as having reached it."""
 _ROUNDING: Final = 1e-9
-"""Part by which moments may be wrong that are not computed from now; what lies so close is looked at."""
+"""Relative error of moments that are not computed from now; whatever lies this close is checked."""
 
 
 class Quanta:
@@ -43,7 +43,7 @@ class Quanta:
         self._places: dict[Row, tuple[float, Item]] = {}
 
     def key(self, snapshot: Snapshot, row: Row) -> int:
-        """Twice the whole quanta received, and one more for who does not run; -1 for who is `ahead`."""
+        """Twice the whole quanta received, plus one for a waiting job; -1 for one that is `ahead`."""
         if self.ahead and row in self.ahead:
             return -1
         waits: bool = snapshot.by_row.phase_of[row] != _RUNNING
@@ -96,7 +96,7 @@ class Quanta:
     # -- one job -----------------------------------------------------------------------------------
 
     def _enter(self, snapshot: Snapshot, row: Row) -> None:
-        """`row` has changed its phase, or what it holds."""
+        """Note that `row` has changed its phase, or what it holds."""
         before = self._places.pop(row, None)
         if before is not None:
             queue = self._running[before[0]]

@@ -66,7 +66,7 @@ class TurnsByService(TurnLengths):
         self.divides = not parameters.every and parameters.metric is ServiceMetric.GPU_TIME
 
     def of_running(self) -> list[int]:
-        """Running rows that have longer turns; who has ended is forgotten now and then."""
+        """Running rows that have longer turns; ended ones are forgotten now and then."""
         snapshot = self.snapshot
         if len(self.turns) > 2 * (len(snapshot.grants) + snapshot.waiting_count):
             self.forget({*snapshot.running.tolist(), *snapshot.waiting.tolist()})
@@ -94,7 +94,7 @@ class Las:
         self.quanta = Quanta(p.quantum, by_gpus=p.metric is ServiceMetric.GPU_TIME)
         if p.every:
             self.inner = ByPriority(self._exact, preemptive=True, drifts=Drift.RUNNING, placement=p.placement)
-        else:  # a key changes at a quantum alone, and that is said
+        else:  # a key changes only at a quantum, and that is reported
             self.inner = ByPriority(self.quanta.key, preemptive=True, placement=p.placement)
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
@@ -120,7 +120,7 @@ class Las:
         return Decision(memory, grants, preempt, wake=wake, ranking=self.inner)
 
     def _exact(self, snapshot: Snapshot, rows: Any) -> Any:
-        """Service received, one row or an array of rows; below 0 for those whose longer turns go on."""
+        """Service received, for one row or an array; below 0 for rows whose longer turns continue."""
         by_time, jobs = self.parameters.metric is ServiceMetric.TIME, snapshot.jobs
         received = jobs.ran_s(rows) if by_time else jobs.service_gpu_s(rows)
         ahead = self.quanta.ahead
@@ -143,7 +143,7 @@ class Las:
     def _least_waiting(self, snapshot: Snapshot, started: set[int], preempt: Sequence[int]) -> float:
         """Whole quanta received by the first of the jobs that will wait; infinite if none will."""
         if snapshot.plain and self.inner.spreads and snapshot.waiting_gpus <= snapshot.occupancy.free.total:
-            return math.inf  # all of them start now; elsewhere free GPUs may be none of theirs
+            return math.inf  # all of them start now; elsewhere the free GPUs may be none of theirs
         self.inner.order.sync(snapshot)
         first = next((key for key, row in self.inner.order.in_order() if row not in started), math.inf)
         for row in preempt:

@@ -1,1 +1,1 @@
-"""Optimus: how long jobs still need, and which gains most from one more worker."""
+"""Optimus: predicts how long jobs still need, and which gains most from one more worker."""

@@ -24,8 +24,8 @@ def place_again(
 ) -> tuple[list[Grant], list[int]]:
     """Grants and preemptions that give each row of `shares` its GPUs, or as many as find a place.
 
-    A job whose number is as it was, with what goes with it, stays; all others give back what they hold and
-    are placed again, in order of size.  One that then finds no better place than its old one stays there;
+    A job whose number of GPUs, and what goes with it, is unchanged stays; all others give back what they hold
+    and are placed again, in order of size.  One that then finds no better place than its old one stays there;
     one that finds none at all waits.
     """
     scratch = fit.scratch(snapshot)

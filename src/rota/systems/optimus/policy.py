@@ -32,7 +32,7 @@ _OUTBID_OF_BOTH = Constraint(Code.POLICY, detail="GPUs, or CPUs for a server, we
 class MarginalSavings:
     """One more worker, or server, for the job that saves most time by it, every interval.
 
-    Memory    `refused`  running jobs of which a change was refused: see `left_alone`
+    Memory    `refused`  running jobs to which a change was refused: see `left_alone`
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class MarginalSavings:
     ) -> None:
         self.interval_s = interval_s
         self.young_factor = young_factor
-        """What counts of the saving of a job with fewer than `YOUNG` losses."""
+        """Weight of the saving of a job with fewer than `YOUNG` losses."""
         self.restart_s = restart_s
         """A resize that saves less than this is left out."""
         self.event_driven = event_driven
-        """Jobs that come and go are decided on as well."""
+        """True if arrivals and ends call for a decision as well."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         sizing = Sizing(snapshot, left_alone(snapshot, memory.setdefault("refused", {})))
@@ -100,7 +100,7 @@ class MarginalSavings:
 
 
 def _seconds(curves: Sequence[list[float]]) -> list[list[float]]:
-    """What a unit of work takes on 0, 1, ... GPUs; jobs share their curves."""
+    """Time for a unit of work on 0, 1, ... GPUs; jobs share their curves."""
     known: dict[int, list[float]] = {}
     for curve in curves:
         if id(curve) not in known:
@@ -109,7 +109,7 @@ def _seconds(curves: Sequence[list[float]]) -> list[list[float]]:
 
 
 def _left(left_s: Floats) -> Floats:
-    """Seconds left; of jobs about which nothing is known, as many as the others have in the mean."""
+    """Seconds left; for a job about which nothing is known, the mean of the others."""
     known = ~np.isnan(left_s)
     mean = float(left_s[known].mean()) if known.any() else 1.0
     left: Floats = np.maximum(np.where(known, left_s, mean), 0.0)

@@ -1,4 +1,4 @@
-"""Workers and parameter servers of jobs that train so, handed out together, and what CPUs they take."""
+"""Workers and parameter servers of jobs, handed out together, and the CPUs they take."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ServedJobs:
 
     jobs: JobTable
     of: Mapping[int, Served] = field(default_factory=dict)
-    """By row."""
+    """The served jobs by row."""
     units: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Servers and workers by row."""
 
@@ -58,7 +58,7 @@ class ServedJobs:
 
 
 def served_rows(table: Table, rows: Sequence[int]) -> dict[int, Served]:
-    """The speeds of those of `rows` that have parameter servers."""
+    """The speeds of `rows` that have parameter servers."""
     classes = table.by_row["class"]
     served = served_of(table)
     return {row: served[classes.item(row)] for row in rows if classes.item(row) >= 0}
@@ -74,8 +74,8 @@ def hand_out_both(
 ) -> list[int]:
     """Workers of each job of `sizing`; the servers go to `serving`.
 
-    `curves` are rates by number of GPUs of those without servers, `left_s` seconds left at the request and
-    `worth` what counts of what a job saves.
+    `curves` are rates by number of GPUs of jobs without servers, `left_s` seconds left at the request and
+    `worth` the weight of what a job saves.
     """
     capacity = _capacity(snapshot, sizing)
     most = float(sizing.most) if "cpu" not in capacity else math.inf
@@ -94,7 +94,7 @@ def hand_out_both(
 
 
 def seconds_at(serving: ServedJobs, row: int, servers: int, workers: int) -> float:
-    """What a second of work at the request takes with these numbers of both."""
+    """Time for a second of work at the request with these numbers of both."""
     served, jobs = serving.of[row], serving.jobs
     asked = served.at(served.asked(jobs, row), jobs.gpus.item(row))
     return asked / served.at(servers, workers)
@@ -126,7 +126,7 @@ def _alone(
 
 
 def _capacity(snapshot: Snapshot, sizing: Sizing) -> Demand:
-    """What there is to hand out of what is limited: what works, less what all others hold."""
+    """Capacity to hand out of limited resources: healthy ones less what other jobs hold."""
     cluster, occupancy = snapshot.cluster, snapshot.occupancy
     up = [node for node in range(cluster.nodes) if node not in occupancy.down_nodes]
     own_cpus = own_gib = 0.0
@@ -141,7 +141,7 @@ def _capacity(snapshot: Snapshot, sizing: Sizing) -> Demand:
         ("cpu", cluster.node_cpus, occupancy.cpus_used, own_cpus),
         ("gib", cluster.node_memory_gib, occupancy.memory_used, own_gib),
     ):
-        if of_nodes[up].all():  # a node without a number has as much as anybody asks for
+        if of_nodes[up].all():  # a node without a number has as much as any job asks for
             capacity[name] = float(of_nodes[up].sum()) - sum(used[node] for node in up) + own
     return capacity
 

@@ -6,8 +6,8 @@ Decides   number of GPUs and of parameter servers (CPUs), order, placement, pree
 Needs     how long each job still needs (from its losses so far), and its speed by number of GPUs, or by
           parameter servers and workers
 Idea      1. Every job gets its least, in order of arrival, so that no job starves.
-          2. One more unit, a worker or a server, saves a job Q / f - Q / f' seconds, Q being what is left of
-             it and f its speed; the job that saves most for what the unit takes of the cluster gets it, until
+          2. One more unit, a worker or a server, saves a job Q / f - Q / f' seconds, Q being its work left
+             and f its speed; the job that saves most for the unit's part of the cluster gets it, until
              no job saves anything.
           3. Of jobs whose losses say little yet the saving counts for a little less.
           4. Small jobs are placed first, each on the fewest servers that hold it in equal parts.
@@ -18,7 +18,7 @@ Departs   A worker is a GPU, a server some CPUs of the grant: they lie as the GP
           divides nothing.  Slow workers are not replaced, and which server holds which parameters is left to
           the program.  A resize that saves less than it costs is left out (ours); sizes between which a job
           must jump are compared by saving per GPU (ours).  A job about which nothing is known is taken to
-          need what the others need in the mean (ours).  The cluster is taken to be of one type.  The baseline
+          need the mean of the others (ours).  The cluster is assumed to have one type.  The baseline
           in Pollux' simulator is `optimus@pollux`.
 Checked   systems/optimus.md, worked examples 1 to 3
 """
@@ -47,7 +47,7 @@ class OptimusParameters:
     event_driven: bool = False
     """Decide when jobs come and go as well."""
     young_factor: float = 0.95
-    """What counts of the saving of a job with fewer than ten losses."""
+    """Weight of the saving of a job with fewer than ten losses."""
     restart_s: float = 30.0
     """A resize that saves less than this is left out."""
 

@@ -55,7 +55,7 @@ class Rates:
         self._stale: set[int] = set()
 
     def sync(self, snapshot: Snapshot) -> None:
-        """Be as the moment of `snapshot`."""
+        """Bring the rates up to `snapshot`."""
         changed = snapshot.changes(self._cursor)
         if changed is None or len(self._rate) != snapshot.cluster.nodes:
             self._begin(snapshot.cluster.nodes)
@@ -71,7 +71,7 @@ class Rates:
         self._stale.clear()
 
     def tried(self, scratch: Occupancy, nodes: Sequence[int]) -> None:
-        """Something has been entered on `nodes` of a scratch, which `sync` will forget again."""
+        """Note that `nodes` of a scratch have new entries, which `sync` will remove again."""
         self._stale.update(nodes)
         for node in nodes:
             self._enter(node, rate(scratch, node))
@@ -168,7 +168,7 @@ class PaiFitter(Fitter):
         ]
 
     def _partly_free(self, scratch: Occupancy, share: float) -> int:
-        """Machines with a shared device of which `share` is left."""
+        """Machines with a shared device that has `share` left."""
         node_of, nodes = scratch.free.node_of, 0
         for place in range(bisect_left(scratch.spares, (share - EPSILON, -1)), len(scratch.spares)):
             nodes |= 1 << node_of[scratch.spares[place][1]]
@@ -198,7 +198,7 @@ class PaiFitter(Fitter):
         return Grant(row, tuple(sorted(taken))) if len(taken) == gpus else None
 
     def _parts_on(self, scratch: Occupancy, row: int, nodes: Iterator[int]) -> Grant | None:
-        """The same for a fraction, or a gang of them: each on a device of its own, the fullest first."""
+        """Places of a fraction, or of a gang of them: each on a device of its own, the fullest first."""
         gpus, share = self.jobs.gpus.item(row), self.jobs.gpu_share.item(row)
         taken: list[int] = []
         for node in nodes:

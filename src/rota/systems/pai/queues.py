@@ -2,7 +2,7 @@
 
 All jobs for which the same past speaks (`Recurrence.speaker`) have the same expectation.  They stand in one
 line, in order of submission, so that a completion moves a few lines and not the jobs in them.  A job changes
-its line only when a key of its own gets a past: as often as it has keys, at most.
+its line only when a key of its own gets a past: at most as often as the number of its keys.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class ExpectationLine:
         self.speaker = speaker
         self.kind = kind
         self.first: Item | None = None
-        """Expectation and first row, as they stand in the order of the kind."""
+        """Expectation and first row, as ordered within the kind."""
         self._rows: list[int] = []
-        self._head = 0  # those before it have left
+        self._head = 0  # earlier rows have left
 
     def add(self, row: int) -> None:
         insort(self._rows, row, self._head)
@@ -62,10 +62,10 @@ class ExpectedOrder:
         self._firsts: dict[int, SortedItems] = {}
         """Per kind, the first row of each line."""
 
-    # -- who waits ---------------------------------------------------------------------------------
+    # -- waiting jobs ------------------------------------------------------------------------------
 
     def add(self, row: int, keys: Keys, kind: int) -> None:
-        """`row` waits from now on, unless it does already."""
+        """Add `row`, which waits from now on, unless it is there."""
         if row in self._keys_of:
             return
         self._keys_of[row] = keys
@@ -74,7 +74,7 @@ class ExpectedOrder:
         self._join(row, kind)
 
     def drop(self, row: int) -> None:
-        """`row` waits no longer, if it did."""
+        """Remove `row`, which waits no longer, if it is there."""
         keys = self._keys_of.pop(row, None)
         if keys is None:
             return
@@ -88,7 +88,7 @@ class ExpectedOrder:
         self._part(row)
 
     def learn(self, keys: Keys, seconds: float) -> None:
-        """A job with `keys` has completed after `seconds`; what these keys and everybody tell moves."""
+        """Count a job with `keys` completed after `seconds`: the means of its keys and of all jobs change."""
         for key in self.history.add(keys, seconds):
             for alike, rows in self._alike.get(key, {}).items():
                 if self.history.speaker(alike) == key:
@@ -121,7 +121,7 @@ class ExpectedOrder:
             self._place(line)
 
     def _place(self, line: ExpectationLine) -> None:
-        """Enter the first row of `line` with what is expected of it now."""
+        """Enter the first row of `line` with its present expectation."""
         firsts = self._firsts.setdefault(line.kind, SortedItems())
         if line.first is not None:
             firsts.remove(line.first)
@@ -137,12 +137,12 @@ class ExpectedOrder:
     # -- in order ----------------------------------------------------------------------------------
 
     def walk(self) -> Walk:
-        """All waiting rows in order, kind by kind if need be, as long as nobody comes or goes."""
+        """All waiting rows in order, kind by kind if need be, as long as no job comes or goes."""
         return Walk(self._firsts, self._line_of)
 
 
 class Walk:
-    """Goes through the waiting rows; a kind of which one row has been passed over can be left aside."""
+    """Goes through the waiting rows; a kind can be left aside once one of its rows was passed over."""
 
     def __init__(self, firsts: dict[int, SortedItems], line_of: dict[int, ExpectationLine]) -> None:
         self._firsts = firsts
@@ -156,7 +156,7 @@ class Walk:
         return fronts
 
     def advance(self, fronts: list[Front], passed: dict[int, int]) -> None:
-        """The head of `fronts` is dealt with; the next job of its kind takes its place."""
+        """Drop the head of `fronts`; the next job of its kind takes its place."""
         (expected_s, row), kind = fronts[0]
         if kind not in self._heads:
             firsts = self._firsts[kind]

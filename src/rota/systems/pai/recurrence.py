@@ -11,18 +11,18 @@ from heapq import heappush, heappushpop
 from math import fsum
 
 EVERYBODY = None
-"""Stands for the key of a job of which no key has a past: all completed jobs speak for it."""
+"""Stands for the key of a job none of whose keys has a past: all completed jobs speak for it."""
 
 
 class Recurrence:
-    """Past durations by key; what it knows does not depend on the order in which it learnt it."""
+    """Past durations by key; independent of the order in which they were added."""
 
     def __init__(self) -> None:
         self._past: dict[Hashable, Mean] = {}
         self._all = Median()
 
     def add(self, keys: Sequence[Hashable], seconds: float) -> list[Hashable]:
-        """A job with `keys` has completed after running `seconds`; returns those that had no past before."""
+        """A job with `keys` has completed after `seconds`; returns keys that had no past before."""
         new = [key for key in keys if key not in self._past]
         for key in keys:
             self._past.setdefault(key, Mean()).add(seconds)
@@ -46,7 +46,7 @@ class Mean:
 
     def __init__(self) -> None:
         self.count = 0
-        self._parts: list[float] = []  # numbers of which no two overlap in a bit; their sum is exact
+        self._parts: list[float] = []  # numbers no two of which overlap in a bit; their sum is exact
 
     def add(self, number: float) -> None:
         self.count += 1
@@ -70,8 +70,8 @@ class Median:
     """The median of some numbers, 0 of none."""
 
     def __init__(self) -> None:
-        self._low: list[float] = []  # the smaller half, negative: a heap of which the largest is first
-        self._high: list[float] = []  # the larger half, of which the smallest is first
+        self._low: list[float] = []  # the smaller half, negative: a heap with the largest first
+        self._high: list[float] = []  # the larger half, with the smallest first
 
     def add(self, number: float) -> None:
         if len(self._low) > len(self._high):

@@ -20,7 +20,7 @@ Departs   The performance model behind "high-GPU" is not public: more than one G
           another policy, because that attempt was not timed.
           Fractions are placed on devices, and those of a gang on different ones (ours); the simulator pools
           those of a machine.  More than one GPU and a fraction (1.5) is rounded up.  A job is one task: its
-          roles (ps, worker) are not told apart.  Of device memory only what a job states counts.
+          roles (ps, worker) are not distinguished.  Of device memory only what a job states counts.
           Service jobs have no reserve of their own and preempt no job.
 Checked   systems/pai.md, worked examples 1 to 7; a naive scheduler of our own (36 random runs with gangs of
           fractions, every start equal); the authors' simulator by each of its three columns of estimates
@@ -52,12 +52,12 @@ _COMPLETED = int(Phase.COMPLETED)
 
 
 class EstimateSource(StrEnum):
-    """What a job's duration is estimated from; the names in brackets are the authors'."""
+    """Basis for estimating a job's duration; the names in brackets are the authors'."""
 
     GROUP_GPU = "group_gpu"  # completed jobs of the group, user and size (SJGG)
     GROUP = "group"  # of the group and user (SJG)
     USER = "user"  # of the user (SJU)
-    KNOWN = "known"  # somebody says it (SJF with the truth)
+    KNOWN = "known"  # it is stated (SJF with the truth)
     NONE = "none"  # none: order of submission (FIFO)
 
 
@@ -112,10 +112,10 @@ class Pai:
         return float(snapshot.know(Knowledge.DURATION)[row])
 
     def _learnt(self, snapshot: Snapshot, memory: Memory) -> Fronts:
-        """The waiting jobs as history has it now.
+        """The waiting jobs by the present history.
 
-        What is kept here is a cache: the snapshot shows every job that has ended, and the memory what its
-        attempts took that failed.
+        This is a cache: the snapshot shows every job that has ended, and the memory how long the failed
+        attempts took.
         """
         changed: Sequence[int] | None = snapshot.changes(self._cursor)
         recurring = self._recurring
@@ -131,7 +131,7 @@ class Pai:
 
 
 class _Recurring:
-    """The waiting jobs of one table by what their groups' past tells."""
+    """The waiting jobs of one table by the past of their groups."""
 
     def __init__(self, snapshot: Snapshot, estimate: EstimateSource, history: Recurrence) -> None:
         self.jobs: JobTable = snapshot.jobs.table
@@ -163,7 +163,7 @@ class _Recurring:
             self.order.add(row, self._keys(row), self._kinds[row])
 
     def _keys(self, row: int) -> Keys:
-        """What `row` has in common with other jobs, most specific first."""
+        """Keys that `row` shares with other jobs, most specific first."""
         user, group = self.jobs.tenant.item(row), self.jobs.group.item(row)
         keys: list[Hashable] = [user]
         if self.estimate is not EstimateSource.USER and group >= 0:

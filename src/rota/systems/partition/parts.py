@@ -2,7 +2,7 @@
 
 Virtual clusters with nodes of their own (Helios, Lucid, cells of a tenant) are this: a part sees its nodes
 as the whole cluster and its tenants' jobs as all the jobs there are; rows keep their numbers, devices are
-numbered anew.  What the parts decide is put together again.  Memory nests: one entry for each part.
+numbered again.  What the parts decide is put together again.  Memory nests: one entry for each part.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rota.table.view import View
 def tenants_of(cluster: Cluster, name: str, nodes: Ints, counted: Mapping[str, list[str]]) -> Tenants:
     """Tenants whose quotas still matter inside a part, unless its nodes say as much.
 
-    Those of the part, and one above it that counts the jobs of no other: `counted` says of each tenant in
+    The tenants of the part, and one above it that counts the jobs of no other: `counted` says of each in
     which parts its jobs are.
     """
     gpus = int(cluster.node_gpus[nodes].sum())

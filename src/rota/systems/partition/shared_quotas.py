@@ -1,7 +1,7 @@
-"""Hard quotas of tenants whose jobs run in several parts, of which none sees all of them.
+"""Hard quotas of tenants whose jobs run in several parts, none of which sees all of them.
 
 Parts decide each by itself.  What their decisions would bring together above such a quota is held back: of
-parts that start somebody the one goes first whose job came first.
+parts that start a job, the one goes first whose job came first.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class SharedQuotas:
         self.tenants = tenants
 
     def hold_back(self, snapshot: Snapshot, decision: Decision) -> list[int]:
-        """Take out of `decision`, joined of those of all parts, what these quotas do not allow; whose it was.
+        """Take out of the joined `decision` what these quotas do not allow; returns the rows affected.
 
-        A part whose decision is too much as a whole stops and moves nobody; what it starts beside those who
-        run is looked at job by job.
+        A part whose decision is too much as a whole stops and moves no job; what it starts beside running
+        jobs is looked at job by job.
         """
         if not self.tenants or not decision.grants:
             return []
@@ -47,7 +47,7 @@ class SharedQuotas:
         return sorted(wanted.difference(preempt, (grant.job for grant in grants)))
 
     def _in_turn(self, snapshot: Snapshot, decision: Decision) -> list[int]:
-        """Parts of which something is decided; those that start nobody come first."""
+        """Parts with a decision; those that start no job come first."""
         first = dict.fromkeys([self.part_of[row] for row in decision.preempt], -1)
         first |= {self.part_of[grant.job]: -1 for grant in decision.grants}
         for grant in sorted(decision.grants, reverse=True):
@@ -58,7 +58,7 @@ class SharedQuotas:
     def _one_by_one(
         self, snapshot: Snapshot, held: Mapping[int, Grant], come: Sequence[Grant], gone: Sequence[int]
     ) -> list[Grant]:
-        """Those of `come` that begin on nodes which nobody leaves, as many as may, in order of submission."""
+        """The grants of `come` that begin on nodes no job leaves, as many as may, in submission order."""
         left = {row for row in (*gone, *(grant.job for grant in come)) if row in held}
         closed = {node for row in left for node in self._nodes(held[row])}
         started = list[Grant]()

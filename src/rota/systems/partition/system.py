@@ -39,7 +39,7 @@ class PartitionParameters:
 
 
 def _pulls(inner: PolicySpec, lever: Lever) -> bool:
-    """True if a unit's policy may do so, or the cut does: it rejects whom no unit can hold."""
+    """True if a unit's policy may do so, or the cut does: it rejects jobs that no unit can hold."""
     return lever is Lever.REJECT or lever in levers_of(inner.make())
 
 
@@ -58,7 +58,7 @@ def _pulls(inner: PolicySpec, lever: Lever) -> bool:
     between=Between.UNITS,
 )
 class Partitioned:
-    """Each virtual cluster scheduled by itself."""
+    """Each virtual cluster scheduled separately."""
 
     def __init__(self, parameters: PartitionParameters | None = None) -> None:
         self.parameters = p = parameters or PartitionParameters()

@@ -25,7 +25,7 @@ from rota.table.occupancy import EPSILON, Occupancy
 
 
 class Premises:
-    """What follows from the cluster, the table of jobs and the nodes that are `down`: lost, or closed."""
+    """Data derived from the cluster, the table of jobs and the nodes that are `down`: lost, or closed."""
 
     def __init__(self, cluster: Cluster, jobs: JobTable, p: PhillyParameters, down: list[int]) -> None:
         self.cluster = cluster
@@ -78,7 +78,7 @@ class GangAttempts:
         self.ended: list[tuple[Class, Attempts]] = []
 
     def _enter(self, row: int) -> None:
-        """`row` begins to wait."""
+        """Add `row`, which begins to wait."""
         level = self._first_level(row)
         relax_after = float(self.p.relax_after)
         if self.p.patience_per_h:
@@ -258,7 +258,7 @@ class GangAttempts:
         return shares.granted >= self.much - EPSILON and shares.somebody_borrows()
 
     def _has_just_begun(self, row: int) -> bool:
-        """True at the moment of its start or move, of which there may be several decisions."""
+        """True at the moment of its start or move, at which several decisions may be made."""
         return self.snapshot.by_row.placed_s.item(row) >= self.now
 
     def _reclaim(self, row: int) -> None:
@@ -290,7 +290,7 @@ class GangAttempts:
         self._collect(row)
 
     def _part(self, gone: list[int], used: set[int]) -> None:
-        """Of the jobs `gone`, those of which no device is `used` keep all; the others wait again."""
+        """Of the jobs `gone`, keep whole those with no `used` device; the others wait again."""
         for victim in gone:
             grant = self.snapshot.grants[victim]
             if used.isdisjoint(grant.devices):

@@ -6,7 +6,7 @@ even enough free GPUs, since others hold more than theirs.
 
 Jobs of one virtual cluster and size share the reason at any moment, but for one in a pause between two
 attempts, which keeps that of the attempt before.  So the reason is noted by class, when it changes, and
-worked out for a job when its wait is over.
+computed for a job when its wait is over.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def size_bucket(gpus: int) -> str:
 
 
 def label_of(shares: QuotaShares, name: str, gpus: int, free: float) -> str:
-    """Why a job of virtual cluster `name` waits while `free` GPUs are granted to nobody."""
+    """Why a job of virtual cluster `name` waits while `free` GPUs are not granted to any job."""
     if not shares.is_due(name, gpus):
         return FAIR_SHARE
     return BORROWED if free < gpus else FRAGMENTATION
@@ -57,7 +57,7 @@ class Delays:
 
     def __init__(self, memory: Memory, cycle: Cycle) -> None:
         self.labels: dict[str, dict[int, ReasonHistory]] = memory.setdefault("labels", {})
-        """By virtual cluster and GPUs, for classes of which jobs wait."""
+        """By virtual cluster and GPUs, for classes with waiting jobs."""
         self.delay_s: dict[str, dict[str, float]] = memory.setdefault("delay_s", {})
         """Seconds of the waits that are over, by class of size and label."""
         self.cycle = cycle
@@ -73,7 +73,7 @@ class Delays:
         self.labels.update(kept)
 
     def begin(self, classes: Iterable[Class], label: Callable[[str, int], str], now: float) -> None:
-        """Of `classes` in which nobody has waited, jobs wait for the reason `label`, and always have."""
+        """Record that jobs of `classes` in which none has waited wait for reason `label`, and always have."""
         for name, gpus in classes:
             of_name = self.labels.setdefault(name, {})
             if gpus not in of_name:
@@ -81,7 +81,7 @@ class Delays:
                 _note(of_name[gpus], LABELS.index(label(name, gpus)), now)
 
     def close(self, of: Class, attempts: Attempts, now: float) -> None:
-        """A job of the class waits no longer."""
+        """Close the wait of a job of the class."""
         since = attempts["since_s"]
         if now <= since:
             return
@@ -124,7 +124,7 @@ def _history() -> ReasonHistory:
 
 
 def _note(history: ReasonHistory, label: int, now: float) -> None:
-    """`label` holds from `now` on."""
+    """Note that `label` holds from `now` on."""
     n = history["changes"]
     if n and history["label"].item(n - 1) == label:
         return
@@ -142,7 +142,7 @@ def _last(history: ReasonHistory, moment_s: float, side: Literal["left", "right"
 
 
 class DelayReasons(Mapping[int, Constraint]):
-    """The labels of waiting jobs as constraints, made when somebody asks."""
+    """The labels of waiting jobs as constraints, made when asked for."""
 
     def __init__(
         self,

@@ -4,8 +4,8 @@ An attempt fixes its candidate nodes when it opens, collects GPUs that are or be
 its job when the gang is complete.  At the timeout it lets go of everything; the next attempt follows after
 a pause.  What is held is a `Reservation`; `Attempts` is what must be remembered besides.
 
-Timeouts and pauses are fixed, so when the first attempt opened tells all later moments: nothing is counted,
-and an attempt that finds nothing costs nothing.
+Timeouts and pauses are fixed, so the opening of the first attempt determines all later moments: nothing is
+counted, and an attempt that finds nothing costs nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rota.systems.philly.locality import Locality
 
 _LEVELS: Final = tuple(Locality)
 _ROUNDING: Final = 1e-4
-"""Part of a period by which rounding may move an opening: what lies so close is compared exactly."""
+"""Part of a period by which rounding may move an opening: closer ones are compared exactly."""
 
 
 class Attempts(TypedDict):
@@ -35,7 +35,7 @@ class Attempts(TypedDict):
     opened_s: float
     """The latest opening at which the job was looked at; minus infinity before the first."""
     nodes: int
-    """Candidate nodes that were found then, as a bit mask."""
+    """Candidate nodes that were found at `opened_s`, as a bit mask."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Cycle:
 
     @property
     def period_s(self) -> float:
-        """From one opening to the next."""
+        """Seconds from one opening to the next."""
         return self.timeout_s + self.backoff_s
 
     def first(self, level: Locality, relax_after: float, now: float) -> Attempts:
-        """A job that begins to wait now; each level is tried `relax_after` times, once at least."""
+        """The schedule of a job that begins to wait; each level gets `relax_after` tries, at least one."""
         per_level = max(1, math.ceil(relax_after))
         return Attempts(since_s=now, level=int(level), per_level=per_level, opened_s=-math.inf, nodes=0)
 
@@ -68,11 +68,11 @@ class Cycle:
         return self.opened_s(attempts, now) + self.timeout_s
 
     def level(self, attempts: Attempts, now: float) -> Locality:
-        """What the latest attempt asks for."""
+        """The level that the latest attempt asks for."""
         return self.latest(attempts, now).level
 
     def latest(self, attempts: Attempts, now: float) -> LatestAttempt:
-        """All of this at once."""
+        """The latest attempt: its opening, timeout, next opening and level."""
         count, since, period = self._count(attempts, now), attempts["since_s"], self.period_s
         relaxed = min(attempts["level"] + count // attempts["per_level"], len(_LEVELS) - 1)
         opened_s = since + count * period
@@ -92,7 +92,7 @@ class Cycle:
 
     @property
     def pause_s(self) -> tuple[float, float]:
-        """Between which seconds of a period no attempt is open, for certain: not so close to its ends that
+        """Seconds of a period between which certainly no attempt is open: not so close to its ends that
         rounding decides."""
         near_s = _ROUNDING * self.period_s
         return self.timeout_s + near_s, self.period_s - near_s
@@ -106,13 +106,13 @@ class LatestAttempt:
     def __init__(self, opened_s: float, until_s: float, next_s: float, level: Locality) -> None:
         self.opened_s = opened_s
         self.until_s = until_s
-        """Its timeout."""
+        """Timeout of the attempt."""
         self.next_s = next_s
-        """When the one after it opens."""
+        """When the next attempt opens."""
         self.level = level
-        """What it asks for."""
+        """Level that the attempt asks for."""
         self.wants = -1
-        """Its candidate nodes, a mask; -1 before somebody has looked."""
+        """Its candidate nodes, a mask; -1 before they were looked at."""
 
 
 class Latest:
@@ -131,7 +131,7 @@ class Latest:
         return latest
 
     def forget(self, row: int) -> None:
-        """The entry of `row` is about to go, or is new."""
+        """Drop the cached attempt of `row`, whose entry is about to go, or is new."""
         self._of.pop(row, None)
 
 
@@ -145,13 +145,13 @@ class Calendar:
         self._phases: list[float] = []
         """When in the cycle each row's attempts open, ascending."""
         self._rows: list[int] = []
-        """These rows; those that open together ascend."""
+        """These rows; those that open at the same moment ascend."""
         self._near_s = _ROUNDING * cycle.period_s
         self._next = (math.inf, -math.inf)
-        """From when to before when the latter is when the next attempt opens; nothing is known at first."""
+        """Moments (a, b): from a to before b, the next attempt opens at b; nothing is known at first."""
 
     def add(self, row: int) -> None:
-        """`row` has an entry in `attempts`."""
+        """Add `row`, which has an entry in `attempts`."""
         self.latest.forget(row)
         self._next = (math.inf, -math.inf)
         place, phase = self._place(row)
@@ -163,14 +163,14 @@ class Calendar:
         return not self._phases
 
     def drop(self, row: int) -> None:
-        """The entry of `row` is about to go."""
+        """Remove `row`, whose entry is about to go."""
         self.latest.forget(row)
         self._next = (math.inf, -math.inf)
         place, _ = self._place(row)
         del self._phases[place], self._rows[place]
 
     def opened(self, from_s: float, to_s: float) -> list[int]:
-        """Rows of which an attempt opened at one of these moments, both included; ascending."""
+        """Rows whose attempt opened at one of these moments, both included; ascending."""
         latest, near = self.latest, self._near_s
         around = self._within(from_s - near, to_s - from_s + 2.0 * near)
         rows = [row for row in around if latest.of(row, to_s).opened_s >= from_s]
@@ -213,7 +213,7 @@ class Calendar:
         return best
 
     def _place(self, row: int) -> tuple[int, float]:
-        """Where `row` stands or would stand, and when in the cycle its attempts open."""
+        """The present or future place of `row`, and when in the cycle its attempts open."""
         phases, phase = self._phases, self.attempts[row]["since_s"] % self.cycle.period_s
         place = bisect_left(phases, phase)
         if place < len(phases) and phases[place] == phase:

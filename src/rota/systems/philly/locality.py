@@ -14,7 +14,7 @@ from rota.table.free import Free, mask_of, nodes_in
 
 
 class Locality(IntEnum):
-    """How close together."""
+    """Degrees of closeness, the strictest first."""
 
     FEWEST_NODES = 0  # as few nodes as an empty domain would need, all in one domain
     ONE_DOMAIN = 1  # any nodes of one domain
@@ -31,7 +31,7 @@ class Domains:
     def __init__(self, cluster: Cluster, level: str = "rack") -> None:
         gpus: list[int] = cluster.node_gpus.tolist()
         self.full = Free.of(cluster)
-        """A cluster of which no GPU is free."""
+        """A cluster with no free GPU."""
         self.full.remove_all(tuple(range(cluster.gpus)))
         self._of_size = {
             size: mask_of([node for node, n in enumerate(gpus) if n == size]) for size in sorted(set(gpus))
@@ -83,7 +83,7 @@ class Domains:
         return next((v for v in Locality if self.candidates(free, gpus, v, within)), Locality.ANYWHERE)
 
     def level_in_part(self, fed: Mapping[int, int], gpus: int, within: int) -> Locality:
-        """The same where nodes can feed so many of the GPUs each, fewer than they have."""
+        """The strictest level where each node can feed only `fed` GPUs, fewer than it has."""
         fits = any(
             sum(min(fed[node], self.full.size[node]) for node in nodes_in(mask & within)) >= gpus
             for mask in self.masks

@@ -32,12 +32,12 @@ class MovingDecision(PhillyDecision):
         slept: Slept,
         stays: dict[int, float],
     ) -> None:
-        """`stays` says until when a row may not be moved; all others may."""
+        """`stays` has the moment before which a row may not be moved; all others may."""
         super().__init__(p, snapshot, fit, queues, premises, shares, slept)
         self.stays = stays
 
     def run(self, gone: list[int], come: list[int], asleep_until_s: float, *, are_others_there: bool) -> None:
-        """As without; what those who are brought together leave behind is offered to everybody once more."""
+        """As without moves; but what jobs brought together leave behind is offered to all jobs once more."""
         super().run(gone, come, asleep_until_s, are_others_there=are_others_there)
         left = self._bring_together()
         if left:
@@ -61,7 +61,7 @@ class MovingDecision(PhillyDecision):
     # -- closer together ---------------------------------------------------------------------------
 
     def _bring_together(self) -> int:
-        """Move gangs onto the fewest nodes, first come first; the nodes on which they have left something."""
+        """Move gangs onto the fewest nodes, first come first; returns the nodes where they left GPUs."""
         left = 0
         if not self.scratch.free.total:
             return left
@@ -87,7 +87,7 @@ class MovingDecision(PhillyDecision):
         return not domain or nodes.bit_count() > -(-len(grant.devices) // largest)
 
     def _width(self, grant: Grant) -> tuple[bool, int]:
-        """Less for who lies closer together: in one domain before several, then by nodes."""
+        """Sort key, less for jobs that lie closer together: in one domain before several, then by nodes."""
         nodes = self._nodes_of(grant)
         return not self._domain_of(nodes), nodes.bit_count()
 
@@ -100,7 +100,7 @@ class MovingDecision(PhillyDecision):
         return mask_of(list({node_of[device] for device in grant.devices}))
 
     def _may_move(self, row: int) -> bool:
-        """True if `row`, which runs, brings its work along, has not just begun and is not told to stay."""
+        """True if `row`, which runs, brings its work along, has not just begun and is not forced to stay."""
         if row in self.grants or row in self.victims or self._has_just_begun(row):
             return False
         is_to_stay = self.stays.get(row, 0.0) > self.now
@@ -113,7 +113,7 @@ class MovingDecision(PhillyDecision):
     # -- out of the way ----------------------------------------------------------------------------
 
     def _clear_for(self, row: int) -> bool:
-        """Start `row` after moving jobs of one GPU onto other nodes of such jobs; nobody moves in vain.
+        """Start `row` after moving jobs of one GPU onto other nodes of such jobs; no job moves in vain.
 
         Nodes with few of them are cleared first, and their jobs go to the fullest nodes on which they fit.
         """
@@ -138,7 +138,7 @@ class MovingDecision(PhillyDecision):
         return False
 
     def _small_jobs(self) -> dict[int, list[int]]:
-        """By node, jobs of one whole GPU where nobody else runs and all of them may be moved."""
+        """By node, jobs of one whole GPU where no other job runs and all of them may be moved."""
         rows_of: dict[int, list[int]] = {}
         others, node_of = set[int](), self.scratch.free.node_of
         for row, grant in self.snapshot.grants.items():
@@ -151,7 +151,7 @@ class MovingDecision(PhillyDecision):
         return {node: rows for node, rows in rows_of.items() if node not in others}
 
     def _moves_off(self, rows: list[int], others: int) -> list[Grant]:
-        """Where all `rows` could go on `others`, held on the scratch; empty if some would find no place."""
+        """Grants for all `rows` on `others`, held on the scratch; empty if some would find no place."""
         free, moves = self.scratch.free, list[Grant]()
         for row in rows:
             old = self.snapshot.grants[row]

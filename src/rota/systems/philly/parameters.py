@@ -1,4 +1,4 @@
-"""What may be set about Philly."""
+"""Parameters of Philly."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Slept(TypedDict):
 
 
 class PhillyDecision(GangAttempts):
-    """One call: which jobs are served, in which order, and until when all others sleep."""
+    """One call: which jobs are served, in which order, and until when all other jobs sleep."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class PhillyDecision(GangAttempts):
         """Jobs whose attempt is `fresh`, and those whose open attempt wants free GPUs on the nodes `news`.
 
         Virtual clusters with the least use of their quota come first; in each, order of arrival.  False if
-        GPUs were taken back, of which some may be left: everybody is to be asked from the beginning.
+        GPUs were taken back, some of which may be left: all jobs are to be asked from the beginning.
         """
         self.fresh, taken = set(fresh), len(self.victims)
         special = self._by_cluster([*fresh, *self._always()])
@@ -118,8 +118,8 @@ class PhillyDecision(GangAttempts):
         return True
 
     def _least_served(self, names: Collection[str]) -> str:
-        """Whose use is the least part of the quota."""
-        if len(names) == 1:  # as where nobody has a quota: nothing to compare
+        """The virtual cluster that uses the smallest part of its quota."""
+        if len(names) == 1:  # as where no tenant has a quota: nothing to compare
             return next(iter(names))
         return min(names, key=lambda name: (self.shares.ratio(name), name))
 
@@ -191,7 +191,7 @@ class PhillyDecision(GangAttempts):
     # -- openings that can find nothing are slept through (ours) --------------------------------------
 
     def _fresh(self, come: list[int], from_s: float) -> list[int]:
-        """Rows of which an attempt has opened since `from_s` and may find something.
+        """Rows with an attempt that has opened since `from_s` and may find something.
 
         The others are slept through, which is noted: the next decision may be of the same moment.
         """
@@ -228,12 +228,12 @@ class PhillyDecision(GangAttempts):
         return self.queues.next_s(self.now, self.scratch.free, self._free_nodes(), self._hopeful)
 
     def _hopeful(self) -> set[Class]:
-        """Classes of which an attempt may find something where no GPU is free."""
+        """Classes with an attempt that may find something where no GPU is free."""
         tight = self._is_tight()
         return {of for of in self.queues.classes if not of[1] or (tight and self._may_reclaim(of))}
 
     def _sleep_through(self, special: dict[str, list[int]]) -> None:
-        """No GPU is left for those whose attempt is fresh: they are `special` no longer."""
+        """Drop jobs whose attempt is fresh from `special`: no GPU is left for them."""
         for row in self.fresh:
             latest = self._latest(row)
             self._open(row, self._offered_when_full(row, latest), latest)

@@ -35,11 +35,11 @@ class Kind:
 
     def __init__(self, nodes: int, first: int, others: list[int], gpus: int) -> None:
         self.nodes = nodes
-        """Mask of the nodes that will do, whoever is there."""
+        """Mask of the nodes that are suitable, whether free or not."""
         self.first = first
-        """Those on which an attempt that does not fit at once has its candidates."""
+        """Nodes on which an attempt that does not fit at once has its candidates."""
         self.others = others
-        """By type, the others: candidates only if the gang fits there at once."""
+        """By type, the other nodes: candidates only if the gang fits there at once."""
         self.gpus = gpus
         self.key: Key = (nodes, gpus if others else 0)
 
@@ -58,7 +58,7 @@ class Kinds:
     def __init__(self, cluster: Cluster, domains: Domains, are_told_apart: bool, up: int = -1) -> None:
         """`up` are the nodes that may be granted: gangs turn to others only once those are back.
 
-        Unless kinds `are_told_apart`, where more than free GPUs decides, only nodes count.
+        Kinds `are_told_apart` where more than free GPUs decides; else only nodes count.
         """
         self._domains = domains
         self._up = up
@@ -93,11 +93,11 @@ class Line:
         self.kind = kind
         self.rows: list[int] = []
         self.astray: list[int] = []
-        """Those of which an attempt has had other candidate nodes than `kind.first`, ascending."""
+        """Rows with an attempt whose candidate nodes differed from `kind.first`, ascending."""
         self._since_s: list[float] = []
-        """Since when each row waits."""
+        """When each row began to wait."""
         self._paused = 0
-        """So many of the first rows are between two attempts, and stay so until `_until_s`."""
+        """Number of first rows that are between two attempts, and stay so until `_until_s`."""
         self._until_s = math.inf
         self._period_s, (self._closed_s, self._opens_s) = cycle.period_s, cycle.pause_s
 
@@ -116,13 +116,13 @@ class Line:
             self._paused -= 1
 
     def goes_astray(self, row: int) -> None:
-        """An attempt of `row` has candidate nodes that are not among `kind.first`."""
+        """Note an attempt of `row` with candidate nodes that are not among `kind.first`."""
         place = bisect_left(self.astray, row)
         if self.astray[place : place + 1] != [row]:
             self.astray.insert(place, row)
 
     def first_open(self, now: float) -> int:
-        """Place of the first row of which an attempt may be open: all before it are in a pause."""
+        """Place of the first row whose attempt may be open: all before it are in a pause."""
         place, until_s, since_s = self._paused, self._until_s, self._since_s
         period_s, closed_s, opens_s = self._period_s, self._closed_s, self._opens_s
         if now >= until_s:
@@ -139,7 +139,7 @@ class Line:
         return place
 
     def next_open(self, place: int, now: float) -> int:
-        """The first place, `place` or one behind it, of which an attempt may be open."""
+        """The first place, `place` or one behind it, whose attempt may be open."""
         since_s, period_s, closed_s, opens_s = self._since_s, self._period_s, self._closed_s, self._opens_s
         while place < len(since_s) and closed_s < (now - since_s[place]) % period_s < opens_s:
             place += 1
@@ -162,20 +162,20 @@ class AttemptQueues:
         self.classes: Counter[Class] = Counter()
         """Jobs of each virtual cluster and size."""
         self._in_order: list[Class] | None = None
-        """These in order; None if some have come or gone."""
+        """The classes in order; None if some have come or gone."""
         self.class_of: dict[int, Class] = {}
         self.without_gpus: set[int] = set()
         self.labelled: tuple[float, dict[str, float], dict[str, float], list[Class]] | None = None
         """Free GPUs, those used and due, and classes when the reasons of the classes were last noted."""
         self.unwanted = 0
-        """Nodes whose free GPUs no open attempt wanted when somebody last looked."""
+        """Nodes whose free GPUs no open attempt wanted when they were last looked at."""
         self.offered: dict[tuple[float, ...], dict[int, int]] = {}
         """Candidate nodes in a full cluster, by needs and level."""
         self.offered_to: dict[int, dict[int, int]] = {}
-        """The same of each row that somebody asked for: its needs are looked up once."""
+        """Candidate nodes in a full cluster, by row and level: a row's needs are looked up once."""
 
     def add(self, row: int, of: Class, kind: Kind) -> None:
-        """`row`, which has an entry in `attempts`, joins the queue of its virtual cluster."""
+        """Add `row`, which has an entry in `attempts`, to the queue of its virtual cluster."""
         key, lines = kind.key, self.lines.setdefault(of[0], {})
         line = lines.get(key)
         if line is None:
@@ -197,7 +197,7 @@ class AttemptQueues:
             self.without_gpus.add(row)
 
     def drop(self, row: int) -> tuple[Class, Attempts]:
-        """`row` waits no longer; returns what its entry was."""
+        """Remove `row`, which waits no longer; returns what it was filed under."""
         of, key = self.class_of.pop(row), self.kind_of.pop(row).key
         calendar = self._calendars[key]
         calendar.drop(row)
@@ -218,21 +218,21 @@ class AttemptQueues:
         return of, self.attempts.pop(row)
 
     def in_order(self) -> list[Class]:
-        """The classes that wait, in order; a list that nobody changes."""
+        """The classes that wait, in order; callers must not change the list."""
         if self._in_order is None:
             self._in_order = sorted(self.classes)
         return self._in_order
 
     def note_attempt(self, row: int, nodes: int) -> None:
-        """The latest attempt of `row` has the candidate nodes `nodes`."""
+        """Note the candidate nodes `nodes` of the latest attempt of `row`."""
         kind = self.kind_of[row]
         if nodes & ~kind.first:
             self.lines[self.class_of[row][0]][kind.key].goes_astray(row)
 
     def opened(self, from_s: float, to_s: float, but: Collection[Key] = ()) -> list[int]:
-        """Rows of which an attempt opened at one of these moments, both included; ascending.
+        """Rows whose attempt opened at one of these moments, both included; ascending.
 
-        Without those of the kinds `but`.
+        Rows of the kinds `but` are left out.
         """
         rows_by_line = [
             calendar.opened(from_s, to_s) for key, calendar in self._calendars.items() if key not in but
@@ -254,7 +254,7 @@ class AttemptQueues:
     def next_s(
         self, now: float, free: Free, free_nodes: int, hopeful: Callable[[], Collection[Class]]
     ) -> float:
-        """When an attempt opens after now that finds something, or of a class of `hopeful()`.
+        """The next opening after now of an attempt that finds something, or of a class of `hopeful()`.
 
         Infinite if there is none.
         """

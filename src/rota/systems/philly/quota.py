@@ -1,7 +1,7 @@
-"""Quotas of virtual clusters: who uses how much of what is his, and from whom to take back.
+"""Quotas of virtual clusters: which uses how much of its own, and from which to take GPUs back.
 
 A virtual cluster is a configured tenant without a configured parent.  A quota here is no cap: what others
-leave idle may be borrowed.  Jobs of tenants that nobody configured share a virtual cluster without quota;
+leave idle may be borrowed.  Jobs of unconfigured tenants share a virtual cluster without quota;
 where no tenant is configured at all, one virtual cluster owns the cluster.
 """
 
@@ -17,11 +17,11 @@ from rota.scheduler.snapshot import Snapshot
 from rota.table.occupancy import EPSILON
 
 NOBODY: Final = ""
-"""Name of the virtual cluster of all whose tenant is not configured."""
+"""Name of the virtual cluster of all tenants that are not configured."""
 
 
 class VirtualClusterQuotas:
-    """Whose job is whose, and the GPUs that each is due: what the cluster and the table of jobs decide."""
+    """The virtual cluster of each job, and the GPUs each is due, by the cluster and the table of jobs."""
 
     def __init__(self, cluster: Cluster, jobs: JobTable) -> None:
         self.jobs = jobs
@@ -50,9 +50,9 @@ class QuotaShares:
         occupancy = snapshot.occupancy
         held = sum(occupancy.claimed[device] > EPSILON for device in occupancy.down)
         self.there = float(snapshot.cluster.gpus - len(occupancy.down) + held)
-        """GPUs that somebody has or could be granted: those of nodes that are lost are nobody's."""
+        """GPUs that are held or could be granted: GPUs of lost nodes do not count."""
         self.granted = self.there - occupancy.free.total
-        """GPUs granted to anybody."""
+        """GPUs granted to jobs."""
         self.used = {name: occupancy.tenant_gpus.get((name, -1), 0.0) for name in self.quota if name}
         self.used[NOBODY] = self.granted - sum(self.used.values())
 
@@ -68,7 +68,7 @@ class QuotaShares:
         return self.used[name] / quota
 
     def grant(self, row: int, gpus: float) -> None:
-        """`row` is granted `gpus` GPUs; negative to take them away."""
+        """Add `gpus` GPUs to the use of `row`; negative to take them away."""
         self.used[self.of(row)] += gpus
         self.granted += gpus
 
@@ -90,7 +90,7 @@ def reclaim(
     """Rows to preempt until `fits`, called with each victim as it goes, says True; None if it never does.
 
     `running` holds (start, row, GPUs).  Victims come from the virtual cluster with the largest ratio of use
-    to quota, latest start first, larger row first on ties; nobody is taken whose loss would leave his
+    to quota, latest start first, larger row first on ties; no job is taken whose loss would leave its
     virtual cluster below its quota.  `shares` shows the losses only if the answer is not None.
     """
     queues: dict[str, list[tuple[float, int, float]]] = {}

@@ -100,7 +100,7 @@ class PhillyRun:
         return gone, [row for row in rows if snapshot.waits(row) and row not in attempts]
 
     def _premises_of(self, snapshot: Snapshot, down: list[int]) -> Premises:
-        """What follows from these nodes and this table of jobs, computed again when one of them changes."""
+        """Data derived from these nodes and this table of jobs, computed again when one of them changes."""
         cluster, jobs, known = snapshot.cluster, snapshot.jobs.table, self._premises
         are_same_nodes = known is not None and known.cluster is cluster and known.down == down
         if known is None or not are_same_nodes or known.jobs is not jobs:

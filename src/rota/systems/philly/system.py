@@ -7,7 +7,7 @@ Needs     nothing about the future; `patience_per_h` (guideline 1) needs duratio
 Idea      1. Virtual clusters by used GPUs over quota, least first; within one, order of arrival, skipping
              jobs that do not fit.
           2. An attempt fixes candidate nodes, holds what is free there, starts when the gang is complete;
-             after 180 s it releases them and waits 120 s.  Every waiting job runs this cycle by itself.
+             after 180 s it releases them and waits 120 s.  Every waiting job runs this cycle separately.
           3. After two failed attempts locality is relaxed: fewest nodes, one rack, anywhere.
           4. A quota may be exceeded while GPUs are idle.  Above 90 % use, a job within its quota takes GPUs
              back from the virtual cluster that is furthest above its own; a job that loses them and fits

@@ -19,7 +19,7 @@ def cells_of(
 ) -> list[tuple[Ints, Ints]]:
     """Nodes and rows that are searched together; a job with GPUs in several cells stays as it is.
 
-    A job that holds GPUs in one cell is of that, or moves to one with twice as many GPUs for each job.
+    A job that holds GPUs in one cell belongs to it, or moves to one with twice as many GPUs for each job.
     """
     nodes, rows = base.shape
     if nodes <= most:
@@ -86,7 +86,7 @@ def carried(before: Mapping[str, Array] | None, rows: Ints, nodes: int) -> Array
 
 
 def filled(problem: SharingProblem) -> Array:
-    """What is held, and the least size of every job that holds nothing, where there is room."""
+    """What is held, plus the least size of every job that holds nothing, where there is room."""
     filled = problem.base.copy()
     room, least = problem.capacity - filled.sum(axis=1), _least_sizes(problem)
     for row in np.flatnonzero((filled.sum(axis=0) == 0) & (least > 0)).tolist():
@@ -124,14 +124,14 @@ def yielded(problem: SharingProblem, filled: Array) -> Array:
 
 
 def _least_sizes(problem: SharingProblem) -> Ints:
-    """The least size of each job; 0 of those that can use none."""
+    """The least size of each job; 0 for jobs that can use none."""
     least = problem.limit[np.arange(len(problem.limit)), (problem.limit > 0).argmax(axis=1)]
     sizes: Ints = least.astype(np.int64)
     return sizes
 
 
 def _on_emptiest(need: int, room: Array) -> Array | None:
-    """So many GPUs by node, of the nodes with most room; None if there are too few."""
+    """`need` GPUs by node, of the nodes with most room; None if there are too few."""
     taken = np.zeros_like(room)
     for node in np.argsort(-room, kind="stable").tolist():
         if not need or room[node] <= 0:
@@ -142,7 +142,7 @@ def _on_emptiest(need: int, room: Array) -> Array | None:
 
 
 def _cut(column: Array, most: int) -> None:
-    """No more than `most` GPUs of a job stay, on the nodes where it has most."""
+    """Keep at most `most` GPUs of a job, on the nodes where it has most."""
     for node in np.argsort(-column, kind="stable").tolist():
         column[node] = min(most, int(column[node]))
         most -= int(column[node])
@@ -173,7 +173,7 @@ def _sizes(problem: SharingProblem, matrix: Array, free: int) -> Array:
     now = np.where(same, problem.worth[jobs, 0, several, held], values[jobs, held])
 
     def step(job: int) -> tuple[float, int, int]:
-        """Of the steps that it can make: less its gain for each GPU, the job, and where it leads."""
+        """Key of the best next step of `job`: less its gain for each GPU, the job, and where it leads."""
         size = int(sizes[job])
         gains = (values[job, size + 1 :] - now[job]) / np.arange(1, values.shape[1] - size)
         best = int(gains.argmax()) if len(gains) else 0
@@ -196,7 +196,7 @@ def _sizes(problem: SharingProblem, matrix: Array, free: int) -> Array:
 
 
 def _values(problem: SharingProblem) -> Floats:
-    """[job, GPUs]: what a changed job is worth there; minus infinity for numbers that it cannot use."""
+    """[job, GPUs]: value of a changed job; minus infinity for numbers that it cannot use."""
     gpus = np.arange(problem.worth.shape[3])
     one_node = gpus <= problem.capacity.max(initial=0)
     values: Floats = np.where(one_node, problem.worth[:, 1, 0], problem.worth[:, 1, 1])

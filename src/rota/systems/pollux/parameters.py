@@ -37,8 +37,8 @@ class PolluxParameters:
     cell_nodes: int = 64
     """Larger clusters are searched in cells of this many nodes."""
     utility: tuple[float, ...] = ()
-    """Range in which the speedups per GPU are to lie, as in 0.35/0.65: the policy says how many nodes there
-    are to be.  None: it takes them as they are."""
+    """Range in which the speedups per GPU are to lie, as in 0.35/0.65: the policy sets the number of nodes.
+    None: it takes the nodes as they are."""
     scale_s: float = 300.0
     """Seconds between two looks at the number of nodes."""
 

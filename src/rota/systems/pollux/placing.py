@@ -54,7 +54,7 @@ def hard_limits(
 
 
 class Carrier:
-    """Turns what was found into grants, one after the other."""
+    """Turns a search result into grants, one after the other."""
 
     def __init__(self, snapshot: Snapshot, scratch: Occupancy) -> None:
         """`scratch`: the jobs that are shared out hold nothing there."""
@@ -71,12 +71,12 @@ class Carrier:
         return capacity
 
     def keep(self, grants: list[Grant]) -> None:
-        """These stay as they are."""
+        """Keep these grants as they are."""
         for grant in grants:
             self.scratch.hold(grant)
 
     def kept(self, grants: list[tuple[Grant, bool]]) -> list[Grant]:
-        """Those that stay as they are: no other job has any of their devices, and quotas allow it.
+        """Grants that stay as they are: no other job has any of their devices, and quotas allow it.
 
         Beside each stands whether it is pinned, and stays whatever its quota has become.
         """
@@ -89,9 +89,9 @@ class Carrier:
         return stays
 
     def carry_out(self, wanted: dict[int, dict[int, int]]) -> dict[int, Grant]:
-        """Grants with these GPUs on each node; those that hosts or quotas do not allow are left out.
+        """Grants with these GPUs on each node, except where hosts or quotas do not allow them.
 
-        Everybody keeps devices on nodes where it stays, before others take what is free.
+        Every job keeps devices on nodes where it stays, before others take what is free.
         """
         kept = {row: self._kept(row, nodes) for row, nodes in wanted.items()}
         free = self.scratch.free

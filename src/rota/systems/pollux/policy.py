@@ -69,7 +69,7 @@ class PolluxPlan:
     # -- the search --------------------------------------------------------------------------------
 
     def search(self, memory: Memory) -> None:
-        """A search decides what each row is to hold."""
+        """Run a search, which decides what each row is to hold."""
         carrier, snapshot = self.carrier, self.snapshot
         self.is_searched = True
         kept = [self.held[row] for row in self.rows[self.pinned].tolist()]
@@ -126,7 +126,7 @@ class PolluxPlan:
         return Search(problem, random).run(begins, p.population, p.generations, p.patience)
 
     def _stored(self, result: Found, members: Ints, cells: int) -> dict[str, Array]:
-        """As much of a population as is kept for the next search."""
+        """The part of a population that is kept for the next search."""
         nodes, population, jobs = result.states.shape
         most = max(2, min(population, _STORED // max(cells * nodes * jobs, 1)))
         return {"rows": self.rows[members].copy(), "states": result.states[:, :most].copy()}
@@ -153,7 +153,7 @@ class PolluxPlan:
         return allowed
 
     def _hosts(self, nodes: Ints, members: Ints) -> tuple[tuple[Floats, Floats], ...]:
-        """What the rows `members` want for each GPU of CPUs and memory, and what `nodes` have."""
+        """CPUs and memory that the rows `members` want for each GPU, and that `nodes` have."""
         cluster, table, scratch = self.snapshot.cluster, self.snapshot.jobs.table, self.carrier.scratch
         rows, hosts = self.rows[members], []
         gpus = np.maximum(table.gpus[rows], 1)
@@ -200,7 +200,7 @@ class PolluxPlan:
     # -- what is decided ---------------------------------------------------------------------------
 
     def changed(self, *, batches: bool) -> list[Grant]:
-        """Grants that differ from what is held; with `batches` those of all rows are looked at."""
+        """Grants that differ from what is held; with `batches` the batches of all rows are looked at."""
         decided = []
         for place, row in enumerate(self.rows.tolist()):
             grant, old = self.grants.get(row), self.held.get(row)
@@ -213,7 +213,7 @@ class PolluxPlan:
         return decided + self._others
 
     def with_batch(self, place: int, grant: Grant, old: Grant | None) -> Grant:
-        """The grant with the batch that is best there."""
+        """The grant with the best batch there."""
         is_same = old is not None and grant.devices == old.devices
         row = grant.job
         if is_same and (self.pinned[place] or not self.snapshot.jobs.can(row) & Can.BATCH):
@@ -246,7 +246,7 @@ def _quotas_of(
 
 
 def _most_of(snapshot: Snapshot, row: int, gpu_type: str) -> float:
-    """GPUs of a type that the tenant of a job may have at all."""
+    """Most GPUs of a type that the tenant of a job may have."""
     tenants = snapshot.cluster.tenants
     if not tenants:
         return math.inf
@@ -256,7 +256,7 @@ def _most_of(snapshot: Snapshot, row: int, gpu_type: str) -> float:
 
 
 def _home_types(snapshot: Snapshot, rows: Ints) -> Ints:
-    """The type of GPU on which each row is, or on which it is to start: where most are free."""
+    """The GPU type on which each row runs, or is to start: where most are free."""
     cluster = snapshot.cluster
     kinds = np.zeros(len(rows), dtype=np.int64)
     if len(cluster.type_names) < 2:

@@ -55,7 +55,7 @@ def closest(best: Callable[[int], float], aim: float, nodes: int, most: int, *, 
     """The number whose best utility is closest to `aim`: to `nodes` if it `shrinks`, else from it to `most`.
 
     More nodes have less utility, so that the place where it passes `aim` is found by halving; of equals it is
-    the last on that way: jobs of which nothing is known gain by every node.
+    the last on that way: jobs with no known speeds gain by every node.
     """
     few, many = (1, nodes) if shrinks else (nodes, most)
     worth = {count: best(count) for count in {few, many}}
@@ -80,7 +80,7 @@ def _held(snapshot: Snapshot, models: Models, grants: Mapping[int, Grant]) -> tu
 
 
 def _best_utility(snapshot: Snapshot, speedups: Speedups, models: Models, nodes: int, number: int) -> float:
-    """What a search on this many empty nodes comes to."""
+    """The best utility that a search finds on this many empty nodes."""
     parameters, size, jobs = speedups.parameters, speedups.node_gpus, len(models.rows)
     there = Speedups(parameters, size, nodes * size)
     problem = SharingProblem(

@@ -25,7 +25,7 @@ _ROUNDING = 1e-9
 
 
 class SharingProblem(NamedTuple):
-    """What is to be shared out; rows are jobs in order of precedence, those that are pinned first."""
+    """The input of a search; rows are jobs in order of precedence, pinned ones first."""
 
     base: Array
     """What each job holds now, [node, job]."""
@@ -50,7 +50,7 @@ class SharingProblem(NamedTuple):
 
 
 class Found(NamedTuple):
-    """How a search ended."""
+    """The result of a search."""
 
     states: Array
     """The population, the fittest first, [node, member, job]."""
@@ -113,7 +113,7 @@ class Search:
         return Found(states, scores, number)
 
     def bound(self) -> float:
-        """No member is worth more, give or take rounding: every job has what is best for it alone."""
+        """Upper bound of a member's worth, up to rounding: every job has its best size for itself."""
         problem = self.problem
         held = np.add.reduce(problem.base, axis=0)
         several = (problem.base > 0).sum(axis=0) > 1
@@ -129,7 +129,7 @@ class Search:
         return bound - 1e-9 * abs(bound)
 
     def _first(self, begins: Array, population: int) -> Array:
-        """What is held now, what was found last, and mutants of both."""
+        """The first population: the current grants, the last result, and mutants of both."""
         base = self._base
         if not (self._has_room(base) and self._keeps_quotas(base)):
             base = self.repaired(base.copy())
@@ -155,7 +155,7 @@ class Search:
     # -- fitness -----------------------------------------------------------------------------------
 
     def scores(self, states: Array) -> Floats:
-        """What each member is worth, [member]."""
+        """The worth of each member, [member]."""
         scores: Floats
         if self._in_c is not None:
             scores = self._worth.take(self._in_c.places(states)).sum(axis=1)
@@ -189,7 +189,7 @@ class Search:
         return self._chosen(np.concatenate((states, children), axis=1), both, len(scores))
 
     def _chosen(self, states: Array, scores: Floats, many: int) -> tuple[Array, Floats]:
-        """The `many` that go on, the fittest first."""
+        """The `many` members that survive, the fittest first."""
         kept = fittest(scores, many)
         return states.take(kept, axis=1), scores[kept]
 
@@ -267,7 +267,7 @@ class Search:
     # -- repair ------------------------------------------------------------------------------------
 
     def repaired(self, states: Array) -> Array:
-        """The same within all rules, changed in place: earlier jobs go before later ones."""
+        """The states within all rules, changed in place: earlier jobs go before later ones."""
         problem = self.problem
         if self._has_closed:
             states[np.broadcast_to(self._closed[:, None, :], states.shape)] = 0
@@ -283,7 +283,7 @@ class Search:
         return states
 
     def _part(self, states: Array) -> None:
-        """At most one job on several nodes uses a node: later ones leave it."""
+        """Keep at most one job on several nodes on a node: later ones leave it."""
         if self._in_c is not None:
             self._in_c.part(states, everybody=self.everybody_leaves)
             return
@@ -300,13 +300,13 @@ class Search:
             on_node[place] = on_node.take(place, axis=0) * ~leaving
 
     def _leaving(self, several: Bools) -> Bools:
-        """Jobs that leave a node, of those that use it beside others, [.., job]: all but the first."""
+        """Jobs that leave a node they share with others, [.., job]: all users but the first."""
         leaving = several.copy()
         leaving[np.arange(len(several)), several.argmax(axis=1)] = False
         return leaving
 
     def _trim(self, states: Array) -> None:
-        """No job has more than it can use, nor on more nodes: those in a random order lose the rest."""
+        """Cut each job to the GPUs and nodes that it can use: nodes in random order lose the rest."""
         if self._in_c is not None:
             marked = self._in_c.marked(states)
             if marked is not None:
@@ -336,7 +336,7 @@ class Search:
         all_rows[:, which] = kept
 
     def _fit(self, states: Array) -> None:
-        """No node has more than all its GPUs: the last jobs get less."""
+        """Cut nodes to the GPUs they have: the last jobs get less."""
         if self._in_c is not None:
             self._in_c.fit(states)
         elif len((crowded := np.nonzero(self._used(states) > self._room))[0]):
@@ -355,7 +355,7 @@ class Search:
                 states[node, at] = np.where(need > 0.0, np.minimum(own, fed), own)
 
     def _keep_quota(self, states: Array, members: Bools, most: int) -> None:
-        """Jobs that have more together than they may: the last ones get what the first ones leave."""
+        """Cut jobs to what they may have together: the last ones get what the first ones leave."""
         gpus = np.add.reduce(states, axis=0, dtype=self._sum)
         over = np.flatnonzero(gpus @ members > most)
         if not len(over):

@@ -1,4 +1,4 @@
-"""What each size is worth to a job: goodput there over that on a fair share, less what a restart costs."""
+"""Value of each size to a job: goodput there over that on a fair share, less the cost of a restart."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Models:
     profiled: Floats
     """[row]: the most GPUs that it was measured on; infinite if all is known."""
     stages: Ints
-    """[row]: GPUs of one replica, of which fits and limits are."""
+    """[row]: GPUs of one replica, the unit of fits and limits."""
 
     @property
     def known(self) -> Bools:
@@ -65,7 +65,7 @@ class Speedups:
     """Speedups by size, and the best batches that give them."""
 
     clips: ClassVar[bool] = True
-    """As of `GoodputSizes`."""
+    """As in `GoodputSizes`."""
 
     def __init__(self, parameters: PolluxParameters, node_gpus: int, gpus: int) -> None:
         """For nodes of up to `node_gpus` in a cluster of `gpus`."""
@@ -85,11 +85,11 @@ class Speedups:
         )
 
     def most_local(self) -> int:
-        """The most GPUs that are looked at on one node: those of the largest node."""
+        """The most GPUs that are looked at on one node: the GPUs of the largest node."""
         return min(self.node_gpus, self.most)
 
     def goodputs(self, models: Models) -> Floats:
-        """[row, one node or several, GPUs]; NaN for a row of which nothing is known."""
+        """[row, one node or several, GPUs]; NaN for a row with no known speeds."""
         best = self.sizes.best(models.fits, models.limits, models.noises).goodput
         table = np.zeros((len(models.rows), 2, self.most + 1))
         table[:, 1, 2:] = best[:, self.local :]

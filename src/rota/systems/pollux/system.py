@@ -4,7 +4,7 @@ Paper     Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optim
 Decides   number of GPUs, placement, preemption, batch size
 Needs     goodput of each job by nodes, GPUs and batch size: measured while it runs, or profiles
 Idea      1. Goodput is throughput times statistical efficiency; for each size the batch with the best counts.
-          2. A job's speedup is its goodput over that on a fair share of the cluster; one that is changed has
+          2. A job's speedup is its goodput over that on a fair share of the cluster; a changed job has
              only the part of it that a restart leaves, given its age and its restarts so far.
           3. A population of allocation matrices is bred for the best power mean of speedups: rows are reset,
              cleared and raised, crossed over, and repaired until no rule is broken.
@@ -14,7 +14,7 @@ Departs   Between two searches waiting jobs start on their least size where it f
           system does so).  A search begins with what is held, which it never makes worse, and ends when some
           generations find nothing fitter.  Speedups are not weighted by nodes over GPUs, and a fair share
           lies on as many nodes as it needs.  Large clusters are searched in cells.  A job stays on one type
-          of GPU; parts of GPUs and jobs that bear no change are not shared out.
+          of GPU; parts of GPUs and jobs that cannot be changed are not shared out.
           What the authors' simulator does otherwise is `pollux@authors`.
 Checked   systems/pollux.md, worked examples 1 to 5
 """
@@ -102,7 +102,7 @@ class Pollux:
         return PolluxPlan(snapshot, rows, self.tables(snapshot), memory)
 
     def tables(self, snapshot: Snapshot) -> Speedups:
-        """Tables for the sizes of this cluster, which remember what they have worked out."""
+        """Tables for the sizes of this cluster, which cache their results."""
         cluster = snapshot.cluster
         node_gpus, gpus = int(cluster.node_gpus.max()), cluster.gpus - len(snapshot.occupancy.down)
         if self._speedups is None or (self._speedups.node_gpus, self._speedups.gpus) != (node_gpus, gpus):

@@ -14,11 +14,11 @@ from rota.solvers.regimes import Epochs, posterior_left_s, restated_left_s
 from rota.systems.shockwave.parameters import Predictor, ShockwaveParameters
 
 OFF = 1.4
-"""A job so many times slower or faster than its profile has its forecast corrected by what was measured."""
+"""Factor: a job slower or faster than its profile by this has its forecast corrected by measurement."""
 
 
 class Outlook(NamedTuple):
-    """What is foreseen of some jobs, one after the other."""
+    """Forecasts of some jobs, one after the other."""
 
     rows: Ints
     progress: Floats
@@ -28,7 +28,7 @@ class Outlook(NamedTuple):
     left_s: Floats
     """Run time left, above 0."""
     spent_s: Floats
-    """Run time that what is done took."""
+    """Run time that the work done so far took."""
     mode: Ints
     """Batch size now, as a place among those of its class."""
 
@@ -36,7 +36,7 @@ class Outlook(NamedTuple):
 def outlook(snapshot: Snapshot, rows: Ints, parameters: ShockwaveParameters) -> Outlook:
     """What is foreseen of `rows` now.
 
-    A job that has outlived its forecast is taken to need another round: it cannot be told from one that is
+    A job that has outlived its forecast is taken to need another round: it looks the same as one that is
     about to end, and must not be without anything to gain.  In the authors' code it has one second left and
     nothing to gain, so that it gets what all others leave.
     """
@@ -78,8 +78,8 @@ def _epochs(snapshot: Snapshot, regimes: Regimes, rows: Ints, parameters: Shockw
 def _scheduled(regimes: Regimes, of_class: Ints, epoch: Floats) -> tuple[Floats, Floats, Ints]:
     """Whole seconds of an epoch in each mode, epochs seen and mode, as the profiled schedule has them.
 
-    The authors' code counts what was seen by the schedule that the job was profiled with, and takes for its
-    modes those of the whole schedule.
+    The authors' code counts what was seen by the schedule that the job was profiled with, and takes as its
+    modes the modes of the whole schedule.
     """
     until, regime = regimes.until[of_class], regimes.regime[of_class]
     begins = np.concatenate((np.zeros((len(until), 1)), until[:, :-1]), axis=1)

@@ -18,11 +18,11 @@ HEAVIEST = 1e12
 ALMOST_DONE = 100.0
 """Exponent of a late job that needs less than a round (the authors' code)."""
 UNIT = 0.001
-"""Shares of a GPU are counted to so much of one."""
+"""Unit in which shares of a GPU are counted."""
 
 
 class WindowPlan(NamedTuple):
-    """Who runs in which of the rounds to come."""
+    """The jobs that run in each of the rounds to come."""
 
     runs: Bools
     """[job, round]"""
@@ -31,11 +31,11 @@ class WindowPlan(NamedTuple):
     is_cut: bool
     """True if the search for it ended at its limit."""
     missing: float
-    """What a better plan could be worth more, at most, as a part of what this one is worth over none."""
+    """Most by which a better plan could exceed this one, as a part of what this one is worth over none."""
 
 
 class WindowQuestion(NamedTuple):
-    """What a plan is made from; columns run over jobs."""
+    """The input of a plan; columns run over jobs."""
 
     ahead: Outlook
     target_s: Floats
@@ -63,7 +63,7 @@ def make_plan(question: WindowQuestion, parameters: ShockwaveParameters) -> Wind
     none = np.zeros(len(question.gpus), dtype=np.int64)
     window = window_of(question, parameters, weights(question, parameters), none)
     counts = solve_window(window, parameters.nodes)
-    assert counts is not None  # nobody demands anything
+    assert counts is not None  # no job demands anything
     layout = lay_out(window, counts.rounds)
     return _plan(window, layout, counts.bound, counts.is_cut, keeps_fair=False)
 
@@ -119,12 +119,12 @@ def weights(question: WindowQuestion, parameters: ShockwaveParameters) -> Floats
 
 
 def _times_s(parameters: ShockwaveParameters) -> Floats:
-    """Seconds that 0, 1, ... rounds of the window are."""
+    """Seconds in 0, 1, ... rounds of the window."""
     return parameters.round_s * np.arange(parameters.window_rounds + 1, dtype=np.float64)
 
 
 def _left_s(ahead: Outlook, time_s: Floats) -> Floats:
-    """Run time left after so many seconds in the window, [job, rounds + 1]: no more is done than there is."""
+    """Run time left after a time in the window, [job, rounds + 1]: no more is done than there is."""
     most_s = (1.0 - ahead.progress) * ahead.whole_s
     done_s = np.minimum(time_s, most_s[:, None])
     left: Floats = np.maximum(ahead.left_s[:, None] - done_s, 0.0)

@@ -14,8 +14,8 @@ Idea      1. Welfare is the sum of the logarithms of all jobs' progress, over a 
           5. The plan is made again when jobs come or end, and every 8 rounds; idle GPUs go to the longest.
 Departs   Numbers of rounds are planned, not a binary for each job and round, and the worst time left is
           branched upon: the optimum of the same objective in milliseconds (docs/systems/shockwave.md says
-          what it costs).  Rounds are put in order of urgency without a second program.  A job is late by
-          times since its submission.  The paper weighs all jobs so; as in the authors' code, only those that
+          what it costs).  Rounds are put in order of urgency without a second program.  Lateness counts
+          times since submission.  The paper weighs all jobs so; as in the authors' code, only those that
           are late, with the hundredth power for a job that needs less than a round. A job without a round for
           a whole window goes first, whatever the plan says: with a new plan at each arrival, short jobs may
           put off a long one for ever.  A job that outlives its forecast is taken to need another round.  GPU
@@ -53,7 +53,7 @@ from rota.table.occupancy import EPSILON
 
 @dataclass
 class ShockwaveMemory:
-    """What is remembered from round to round."""
+    """What the policy remembers from round to round."""
 
     round: int = 0
     rows: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -65,9 +65,9 @@ class ShockwaveMemory:
     idle: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Rounds since each of the jobs last ran, or came."""
     turns: dict[int, list[float]] = field(default_factory=dict)
-    """What each had to show when its rounds in a row were over, ..."""
+    """Progress that each had to show when its rounds in a row were over, ..."""
     longer: dict[int, float] = field(default_factory=dict)
-    """... and whose have to be more (`turn_lengths`)."""
+    """... and the jobs whose rounds in a row have to be more (`turn_lengths`)."""
     targets: Memory = field(default_factory=dict)
     planned: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """The jobs of the plan, ..."""
@@ -147,7 +147,7 @@ class Shockwave:
     # -- the plan ----------------------------------------------------------------------------------
 
     def _is_due(self, book: ShockwaveMemory, live: _Live, ahead: Outlook, capacity: Floats) -> bool:
-        """True if the plan is to be made anew, which notes new targets if jobs or GPUs have changed."""
+        """True if a new plan is to be made; notes new targets if jobs or GPUs have changed."""
         if not (np.array_equal(live.rows, book.rows) and np.array_equal(capacity, book.capacity)):
             return True
         if self.parameters.resolve_on_regime_change and not np.array_equal(ahead.mode, book.mode):
@@ -175,7 +175,7 @@ class Shockwave:
     def _turns(
         self, snapshot: Snapshot, book: ShockwaveMemory, ahead: Outlook, decision: Decision
     ) -> PlanTurns:
-        """What the plan says to those who ask."""
+        """The plan's turns, to explain why a job runs or waits."""
         stopped = set(decision.preempt)
         stay = [row for row, grant in snapshot.grants.items() if grant.devices and row not in stopped]
         now_run = dict.fromkeys([*stay, *(grant.job for grant in decision.grants if grant.devices)])
@@ -204,7 +204,7 @@ def _idle_rounds(snapshot: Snapshot, book: ShockwaveMemory, rows: Ints) -> Ints:
     return np.array([0 if row in held else before.get(row, -1) + 1 for row in rows.tolist()], dtype=np.int64)
 
 
-# -- who runs where --------------------------------------------------------------------------------
+# -- which job runs where --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class _Live:
 
 
 def _walk(snapshot: Snapshot, live: _Live, order: Ints, capacity: Floats) -> list[Pick]:
-    """Those of `order` for whom there are GPUs, each on the type it is on if that has room."""
+    """The jobs of `order` for which there are GPUs, each on the type it is on if that has room."""
     left, kind_of = capacity.tolist(), snapshot.cluster.device_type
     need_of = dict(zip(live.rows.tolist(), live.gpus.tolist(), strict=True))
     picks: list[Pick] = []
@@ -255,7 +255,7 @@ def _walk(snapshot: Snapshot, live: _Live, order: Ints, capacity: Floats) -> lis
 
 
 def _anybody(snapshot: Snapshot, decision: Decision) -> bool:
-    """True if somebody holds GPUs once `decision` is in force."""
+    """True if any job holds GPUs once `decision` is in force."""
     if any(grant.devices for grant in decision.grants):
         return True
     stopped = set(decision.preempt)

@@ -1,4 +1,4 @@
-"""When each job should be done for all to be treated alike: a target that remembers all earlier ones."""
+"""When each job should be done if all are treated equally: a target that remembers all earlier ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rota.model.columns import Floats, Ints
 from rota.scheduler.decision import Memory
 
 LATEST = 0.1
-"""What the latest fair finish counts; the rest is the average of all, by the rounds they were in force."""
+"""Weight of the latest fair finish; the rest is the average of all, by the rounds they were in force."""
 
 
 class FinishTargets:
@@ -33,7 +33,7 @@ class FinishTargets:
         self.memory: dict[str, Any] = memory
 
     def note(self, rows: Ints, fair_s: Floats, at: float) -> None:
-        """From round `at` on the fair finishes of `rows`, which are all there are, are `fair_s`."""
+        """Note the fair finishes `fair_s` of `rows`, which are all there are, from round `at` on."""
         own = self.memory
         known, place = self._places(rows)
         began, area, noted, latest, first = (np.zeros(len(rows)) for _ in range(5))

@@ -1,4 +1,4 @@
-"""Why a job waits, or runs, under a plan: how many rounds it has, when the next is, who is before it."""
+"""Why a job waits, or runs, under a plan: how many rounds it has, when the next is, which jobs are ahead."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BY_SUBMISSION = ByPriority(lambda snapshot, row: row)
 
 
 class PlanTurns:
-    """The turns of one round and those planned after it, as people ask for them."""
+    """The turns of one round and those planned after it, as users see them."""
 
     spreads = _BY_SUBMISSION.spreads
 
@@ -27,16 +27,16 @@ class PlanTurns:
     ) -> None:
         self._rows = rows
         self._later = later
-        """[job, round] who is planned for the rounds after this one."""
+        """[job, round] planned for the rounds after this one."""
         self._left_s = left_s
         self._now_run = now_run
-        """Those that run in this round, ..."""
+        """Jobs that run in this round, ..."""
         self._end_s = end_s
         """... which ends at this moment."""
         self._round_s = round_s
 
     def ahead(self, snapshot: Snapshot, row: int) -> Sequence[int]:
-        """Waiting jobs whose next round is earlier; of those without one, who has more time left."""
+        """Waiting jobs whose next round is earlier; of jobs without one, those that have more time left."""
         rounds = self._later.shape[1]
         first = np.where(self._later.any(axis=1), self._later.argmax(axis=1) if rounds else 0, rounds)
         order = self._rows[np.lexsort((self._rows, -self._left_s, first))]
@@ -48,7 +48,7 @@ class PlanTurns:
         return _BY_SUBMISSION.fits(snapshot, scratch, row)
 
     def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
-        """What the plan says of a job; None of one that takes no turns."""
+        """The plan for a job; None if it takes no turns."""
         if snapshot.gpus_of[row] == 0:
             return None
         left_s = max(self._end_s - snapshot.now, 0.0)

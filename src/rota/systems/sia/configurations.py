@@ -19,7 +19,7 @@ _NO_GRANT = -1
 
 
 class Configurations(NamedTuple):
-    """One a place, by type and then by size."""
+    """Configurations, one a place, by type and then by size."""
 
     kind: Ints
     """Code of the GPU type."""
@@ -71,7 +71,7 @@ def configurations(shapes: Sequence[TypeShape], most: int) -> Configurations:
 
 
 def restart_factor(age_s: Floats, restarts: Ints, restart_s: Floats) -> Floats:
-    """What a restart leaves of the value of another configuration (section 3.4): 1 for the very young."""
+    """Part of another configuration's value that a restart leaves (section 3.4): 1 for a very young job."""
     worked = np.maximum(age_s - restarts * restart_s, 0.0)
     factor: Floats = np.where(age_s < restart_s, 1.0, worked / (age_s + restart_s))
     return factor
@@ -105,7 +105,7 @@ class Menu(NamedTuple):
 
 
 class HeldGpus(NamedTuple):
-    """What each row holds, one a place; -1 for one that holds nothing, or GPUs of several types."""
+    """GPUs that each row holds, one a place; -1 for a row with none, or with GPUs of several types."""
 
     kind: Ints
     gpus: Ints
@@ -179,7 +179,7 @@ def _accepted(snapshot: Snapshot, rows: Ints) -> Bools:
 
 
 def _of_least_size(places: Ints, least: Ints, accepts: Bools, shapes: Sequence[TypeShape]) -> Ints:
-    """The least size of the jobs at `places` on each type that has so many GPUs: [4, option]."""
+    """The least size of the jobs at `places` on each type with enough GPUs: [4, option]."""
     rows = [
         (place, kind, -(-least.item(place) // shape.per_node), least.item(place))
         for place in places.tolist()
@@ -190,7 +190,7 @@ def _of_least_size(places: Ints, least: Ints, accepts: Bools, shapes: Sequence[T
 
 
 def _held_besides(held: HeldGpus, known: set[tuple[int, int, int]], shapes: Sequence[TypeShape]) -> Ints:
-    """What jobs hold that is not on their menu yet: [4, option]."""
+    """Held configurations that are not on the menu yet: [4, option]."""
     rows = [
         (place, kind, -(-gpus // max(shapes[kind].per_node, 1)), gpus)
         for place, (kind, gpus) in enumerate(zip(held.kind.tolist(), held.gpus.tolist(), strict=True))
@@ -200,7 +200,7 @@ def _held_besides(held: HeldGpus, known: set[tuple[int, int, int]], shapes: Sequ
 
 
 def _may_move(snapshot: Snapshot, rows: Ints, menu: Menu) -> Bools:
-    """What remains for jobs that run and could not be resized without losing their work."""
+    """Mask of allowed entries: a running job that would lose its work by a resize keeps its size."""
     runs = np.array([row in snapshot.grants for row in rows.tolist()], dtype=bool)
     fixed = runs & ((snapshot.jobs.can(rows) & Can.RESIZE) == 0)
     same = np.zeros(len(rows), dtype=np.int64)
@@ -212,7 +212,7 @@ def _may_move(snapshot: Snapshot, rows: Ints, menu: Menu) -> Bools:
 def values(menu: Menu, goodput: Floats, unit: Ints) -> Floats:
     """Goodputs of the menu in multiples of each job's least useful configuration, times its `unit` of GPUs.
 
-    0 stays 0: a job cannot run so.
+    0 stays 0: a job cannot run with that.
     """
     jobs = len(unit)
     least = np.full(jobs, np.inf)

@@ -1,4 +1,4 @@
-"""The goodput of each configuration on a menu: measured, told, or taken over from another GPU type."""
+"""The goodput of each configuration on a menu: measured, stated, or taken over from another GPU type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SizesByType:
     """Best batches by number of GPUs on the nodes of each type, remembered."""
 
     def __init__(self, *, clips: bool = True) -> None:
-        """`clips` as of `GoodputSizes`."""
+        """`clips` as in `GoodputSizes`."""
         self._clips = clips
         self._of: dict[tuple[int, int, bytes], GoodputSizes] = {}
 
@@ -38,14 +38,14 @@ class SizesByType:
 
 
 class Goodputs:
-    """What is known of the goodput of some jobs."""
+    """The known goodput of some jobs."""
 
     def __init__(
         self, table: Table, rows: Ints, done: Floats, batch: Floats, most: Floats | None = None
     ) -> None:
-        """`rows` have done so much work; `batch` is the batch size of those that may not choose, else NaN.
+        """Note the work done by `rows`; `batch` is the batch size of jobs that may not choose, else NaN.
 
-        Of the others `most` is the largest, where it is not NaN.
+        `most` is the largest batch of the others, where it is not NaN.
         """
         shared, classes = table.shared, table.by_row["class"][rows]
         self._fits = shared["fits"][classes]
@@ -61,10 +61,10 @@ class Goodputs:
         """[job, type] examples per second on the least GPUs, NaN where not measured."""
 
     def of(self, menu: Menu, shapes: Sequence[TypeShape], sizes: SizesByType, *, alone_known: bool) -> Floats:
-        """Examples at M0 per second of each configuration; 0 where a job cannot run so.
+        """Examples at M0 per second of each configuration; 0 where a job cannot run with it.
 
         On a type without a fit it is that of the same number of GPUs of the first type with one, times the
-        ratio of what one GPU of each does (section 3.2).  Of a job of which nothing is known only its least
+        ratio of what one GPU of each does (section 3.2).  For a job with no known speeds only its least
         size has a value: what it does there if that is known (`alone_known`), else 1 on every type.
         """
         knows: Bools = self.has_fit.sum(axis=1) > 0
@@ -96,12 +96,12 @@ class Goodputs:
         return goodput
 
     def _ratio(self, job: Ints, kind: Ints, source: Ints) -> Floats:
-        """What one GPU of `kind` does over what one of `source` does; 1 unless both were measured."""
+        """Speed of one GPU of `kind` over that of one of `source`; 1 unless both were measured."""
         ratio = self.alone[job, kind] / self.alone[job, source]
         return np.where(np.isnan(ratio), 1.0, ratio)
 
     def _unknown(self, menu: Menu, *, alone_known: bool) -> Floats:
-        """What jobs of which nothing is known do on their least size of each type."""
+        """What jobs with no known speeds do on their least size of each type."""
         least = np.full(self.has_fit.shape, _NEVER)
         np.minimum.at(least, (menu.job, menu.kind), menu.gpus)
         is_least = menu.gpus == least[menu.job, menu.kind]

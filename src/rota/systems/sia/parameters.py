@@ -16,7 +16,7 @@ class SiaParameters:
     power: float = -0.5
     """Power of goodput in the objective (p): the lower, the fairer; above 0 sums of it are maximised."""
     no_allocation: float = 1.1
-    """What leaving a job without GPUs costs (lambda); the least useful configuration costs 1."""
+    """Cost of leaving a job without GPUs (lambda); the least useful configuration costs 1."""
     restart_s: float = 30.0
     """Seconds that a restart is taken to cost (S)."""
     growth: float = 2.0

@@ -18,7 +18,7 @@ from rota.table.free import Free, nodes_in
 
 
 class WantedConfiguration(NamedTuple):
-    """What a job is to have."""
+    """The configuration that a job is to have."""
 
     row: int
     kind: int
@@ -26,7 +26,7 @@ class WantedConfiguration(NamedTuple):
 
 
 class Placer:
-    """Places jobs on a scratch of one snapshot, from which those that leave or change have gone."""
+    """Places jobs on a scratch of one snapshot, without the jobs that leave or change."""
 
     def __init__(self, snapshot: Snapshot, shapes: Sequence[TypeShape], gone: Iterable[int]) -> None:
         self.shapes = shapes
@@ -35,7 +35,7 @@ class Placer:
         for row in gone:
             self.scratch.release(snapshot.grants[row])
         self.placed: dict[int, Grant] = {}
-        """What jobs get."""
+        """The grants of placed jobs."""
         self.failed: list[WantedConfiguration] = []
         """Jobs without a place."""
         self._nodes_of = snapshot.occupancy.node_sets.of_type
@@ -45,7 +45,7 @@ class Placer:
         self._queue: list[WantedConfiguration] = []
 
     def place(self, wanted: Sequence[WantedConfiguration], keeps: Mapping[int, Grant]) -> None:
-        """Places all of `wanted` but those of `keeps`, which stay unless a larger job needs their node."""
+        """Places all of `wanted` but `keeps`, which stay unless a larger job needs their node."""
         for one in wanted:
             if one.row in keeps:
                 self._note(one, keeps[one.row])
@@ -59,7 +59,7 @@ class Placer:
             self._put(self._queue.pop(0))
 
     def add(self, one: WantedConfiguration, *, scattered: bool = False) -> bool:
-        """Places `one` on what is free, without moving anybody; False if it finds no place.
+        """Places `one` on what is free, without moving any job; False if it finds no place.
 
         `scattered`: on parts of several nodes, if need be.
         """
@@ -112,7 +112,7 @@ class Placer:
     # -- making room -------------------------------------------------------------------------------
 
     def _clear_nodes(self, one: WantedConfiguration) -> None:
-        """Whoever holds parts of the emptiest nodes leaves them, until there are whole nodes enough."""
+        """Move jobs that hold parts of the emptiest nodes off them, until there are whole nodes enough."""
         free, per_node = self.scratch.free, self.shapes[one.kind].per_node
         whole = free.buckets[per_node] & self._nodes_of[one.kind]
         lacking = one.gpus // per_node - whole.bit_count()
@@ -129,7 +129,7 @@ class Placer:
         return free.count[node] < per_node and free.count[node] + movable == per_node
 
     def _clear_part(self, one: WantedConfiguration) -> None:
-        """The smallest jobs leave the node that lacks least, if that makes room for `one`."""
+        """Move the smallest jobs off the node that lacks least, if that makes room for `one`."""
         free = self.scratch.free
         nodes = sorted(nodes_in(self._nodes_of[one.kind]), key=lambda node: (-free.count[node], node))
         for node in nodes:

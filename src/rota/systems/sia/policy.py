@@ -39,7 +39,7 @@ from rota.systems.sia.placing import Placer, WantedConfiguration
 from rota.table.occupancy import Occupancy
 
 _TIE_HELD, _TIE_GPU, _TIE_PLACE = 1e-5, 1e-7, 1e-10
-"""What of equal costs is preferred: what a job has, fewer GPUs, the configuration that comes first."""
+"""Preference among equal costs: what a job has, fewer GPUs, the configuration that comes first."""
 _ROUNDED = 0.01
 """The least by which two rounded costs differ."""
 _BY_SUBMISSION = ByPriority(lambda snapshot, row: row)
@@ -49,7 +49,7 @@ _MOST = 6
 
 @dataclass
 class SiaMemory:
-    """What is remembered from round to round."""
+    """What the policy remembers from round to round."""
 
     next_s: float = 0.0
     """When the next round begins."""
@@ -92,11 +92,11 @@ class SiaRounds:
     """Weighs the configurations of all jobs each round."""
 
     clips: ClassVar[bool] = True
-    """As of `GoodputSizes`."""
+    """As in `GoodputSizes`."""
     alone_known: ClassVar[bool] = True
-    """What a job does on one GPU counts at its first start, where that is known."""
+    """True if the known goodput of a job on one GPU counts at its first start."""
     news: ClassVar[Event] = Event.ROUND | Event.CAPACITY | Event.IDLE
-    """What a decision is made at."""
+    """Events at which a decision is made."""
 
     def __init__(self, parameters: SiaParameters) -> None:
         self.parameters = parameters
@@ -185,11 +185,11 @@ class SiaRounds:
         return _Round(rows, held, menu, value, cost, assignment._replace(option=option))
 
     def goodputs(self, snapshot: Snapshot, told: Table, rows: Ints) -> Goodputs:
-        """What is known of the goodput of `rows`."""
+        """The known goodput of `rows`."""
         return Goodputs(told, rows, snapshot.jobs.work_done(rows), fixed_batch(snapshot, rows))
 
     def units(self, snapshot: Snapshot, rows: Ints, goodputs: Goodputs) -> Ints:
-        """What the least useful configuration of each job is worth: the fewest GPUs that it asks for."""
+        """Value of each job's least useful configuration: the fewest GPUs that it asks for."""
         fewest: Ints = snapshot.jobs.gpus_min[rows]
         return fewest
 
@@ -198,7 +198,7 @@ class SiaRounds:
         return np.full(len(rows), self.parameters.restart_s)
 
     def _factors(self, snapshot: Snapshot, rows: Ints, held: HeldGpus) -> Floats:
-        """What a restart leaves of the value of other configurations."""
+        """The part of a configuration's value that a restart leaves."""
         p, jobs = self.parameters, snapshot.jobs
         if not p.restart_factor:
             return np.ones(len(rows))
@@ -233,7 +233,7 @@ class SiaRounds:
         return Decision({}, [*grants, *admit_placed(idle, placer.scratch, placer.fit)], preempt)
 
     def _place_otherwise(self, turn: _Round, placer: Placer) -> None:
-        """A job without a place takes the best of its menu that has one; at last, parts of several nodes."""
+        """Give a job without a place the best of its menu that has one; at last, parts of several nodes."""
         place_of = {row: place for place, row in enumerate(turn.rows.tolist())}
         for one in placer.failed:
             menu = np.flatnonzero((turn.menu.job == place_of[one.row]) & (turn.cost < 0.0))
@@ -251,7 +251,7 @@ def _shapes(snapshot: Snapshot) -> list[TypeShape]:
 
 
 def _pinned(snapshot: Snapshot, rows: Ints, alone: Container[int]) -> Bools:
-    """Rows that stay as they are: those that restore, bear no stop of any kind, or are left `alone`.
+    """Rows that stay as they are: they restore, bear no stop of any kind, or are left `alone`.
 
     On a live cluster the end of a first start is unknown until the program has spoken.
     """
@@ -273,7 +273,7 @@ def fixed_batch(snapshot: Snapshot, rows: Ints) -> Floats:
 
 
 def _room(snapshot: Snapshot, rows: Ints, shapes: list[TypeShape]) -> Floats:
-    """GPUs of each type that `rows` may divide: those that are up, less what others hold."""
+    """GPUs of each type that `rows` may divide: healthy ones, less what others hold."""
     room = np.array([shape.gpus for shape in shapes], dtype=np.float64)
     among, kinds = set(rows.tolist()), snapshot.cluster.device_type
     for row, grant in snapshot.grants.items():
@@ -302,7 +302,7 @@ class ByConfiguration:
         self._value = value
         self._cost = cost
         self._chosen = chosen
-        """By job, a place on the menu; -1 for nothing."""
+        """By job, its place on the menu; -1 for none."""
         self._next_s = next_s
 
     def ahead(self, snapshot: Snapshot, row: int) -> Sequence[int]:
@@ -313,7 +313,7 @@ class ByConfiguration:
         return _BY_SUBMISSION.fits(snapshot, scratch, row)
 
     def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
-        """What the program made of a job; None of one that it did not look at."""
+        """The program's result for a job; None if the program did not look at it."""
         if snapshot.gpus_of[row] == 0:
             return None
         left_s = max(self._next_s - snapshot.now, 0.0)

@@ -12,8 +12,8 @@ Idea      1. A job may have GPUs of one type: 1, 2, 4, ... of a node, or whole n
              often it was restarted.
           4. One integer program each minute: the sum of the values to the power -0.5 is least, and so is the
              number of jobs without GPUs.
-          5. A job starts on one GPU and at most doubles in a round, so that what is not known is found out.
-Departs   What is equal for the program is decided in favour of what a job has, then of fewer GPUs (ours).
+          5. A job starts on one GPU and at most doubles in a round, so that unknown speeds are found out.
+Departs   Ties of the program are decided in favour of what a job has, then of fewer GPUs (ours).
           A configuration that a job may not have has no variable; the authors give it a value of 1e-4.  Jobs
           that can use no configuration (3 GPUs, say) are placed as compactly as can be.  A job without a
           place, for cores or memory, gets the next best that fits.  Each hard quota is one more row of the

@@ -24,7 +24,7 @@ from rota.stages.priority_policy import Keys, Rows, priority
 
 
 class Size(StrEnum):
-    """What makes a job short."""
+    """The size by which a job counts as short."""
 
     DURATION = "duration"
     GPUS = "gpus"

@@ -1,4 +1,4 @@
-"""Shortest remaining service first: preempt for whoever needs the fewest GPU-seconds more.
+"""Shortest remaining service first: preempt for the job that needs the fewest GPU-seconds more.
 
 Paper     Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019 (its baseline)
 Decides   order, preemption

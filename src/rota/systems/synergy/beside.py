@@ -1,4 +1,4 @@
-"""Jobs without GPUs beside those with some: who runs takes what it asked for, who comes what is left."""
+"""Jobs without GPUs beside jobs with some: running ones take what they asked for, new ones what is left."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Hosted:
             for grant in self.grants
         }
         self.taken = np.zeros((snapshot.cluster.nodes, len(AMOUNTS)))
-        """What those who run hold of each node, [node, amount]."""
+        """What running jobs hold of each node, [node, amount]."""
         for grant in self.grants:
             if grant.job in snapshot.grants:
                 self.taken[snapshot.grants[grant.job].node] += self.asks[grant.job]
 
 
 def hosts_of_cpu_jobs(snapshot: Snapshot, hosted: Hosted, grants: Sequence[Grant]) -> list[Grant]:
-    """A node for each of those jobs beside `grants`: its own, that of the inner policy, or one with room.
+    """A node for each CPU job beside `grants`: its own, that of the inner policy, or one with room.
 
-    Who finds none waits.
+    A job that finds none waits.
     """
     if not hosted.grants:
         return []

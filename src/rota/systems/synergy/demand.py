@@ -20,7 +20,7 @@ _SHARE = np.full(len(AMOUNTS), math.nan)
 
 
 class Asked:
-    """What jobs without a profile want by what they asked for, made out once for each; and where it was."""
+    """What jobs without a profile want by their requests, computed once for each; and where it was."""
 
     def __init__(self, jobs: JobTable, cluster: Cluster) -> None:
         self.jobs, self.cluster = jobs, cluster
@@ -37,7 +37,7 @@ class Asked:
         self._made_of: list[Array] = []
 
     def classes(self, table: Table) -> list[HostSpeeds]:
-        """The speeds of each class of `table`, made anew only where an array of it is new."""
+        """The speeds of each class of `table`, made again only where an array of it is new."""
         arrays = list(table.shared.values())
         if len(arrays) != len(self._made_of) or any(map(is_not, arrays, self._made_of)):
             self._made_of, self._classes = arrays, speeds_of(table)
@@ -45,7 +45,7 @@ class Asked:
 
 
 class Demands:
-    """What is known of the jobs' sensitivity at one moment, as demands."""
+    """Demands at one moment, from what is known of the jobs' sensitivity."""
 
     def __init__(self, snapshot: Snapshot, parameters: SynergyParameters, asked: Asked | None = None) -> None:
         self.parameters = parameters
@@ -62,7 +62,7 @@ class Demands:
             self.classes, self._class = asked.classes(table), table.by_row["class"]
 
     def class_of(self, row: int) -> int:
-        """Number of what is known of the job in `classes`; -1 if nobody has profiled it."""
+        """Number of what is known of the job in `classes`; -1 if it has no profile."""
         return -1 if self._class is None or row >= len(self._class) else int(self._class.item(row))
 
     def of(self, row: int, gpus: int) -> Floats:
@@ -74,7 +74,7 @@ class Demands:
         return self._on_one_node(wants, gpus) if self.parameters.leases_end else wants
 
     def best(self, number: int) -> Floats:
-        """What jobs of a class want for each GPU, of what a node can have, [amount]."""
+        """Demand of jobs of a class for each GPU, within what a node can have, [amount]."""
         if number not in self._best:
             speeds, tolerance = self.classes[number], self.parameters.saturation_tolerance
             cpus, gib = speeds.wants or speeds.best(self.most.item(0), self.most.item(1), tolerance)
@@ -82,12 +82,12 @@ class Demands:
         return self._best[number]
 
     def disk(self, number: int, cpus: float, gib: float) -> float:
-        """Storage bandwidth for each GPU; NaN, its share, where nobody measured."""
+        """Storage bandwidth for each GPU; NaN, its share, where it was not measured."""
         speeds = self.classes[number]
         return math.nan if speeds.disk is None else min(speeds.disk_at(cpus, gib), self.most.item(2))
 
     def _asked(self, row: int) -> Floats:
-        """What somebody without a profile asked for, but no more than a node has; his share of the rest."""
+        """What a job without a profile asked for, but no more than a node has; its share of the rest."""
         wants = self.asked.wants.get(row)
         if wants is None:
             jobs, gpus = self.jobs, max(self.jobs.gpus.item(row), 1)
@@ -106,7 +106,7 @@ class Demands:
 
 
 def _mean_share(cluster: Cluster, stated: Floats) -> Floats:
-    """What there is for each GPU of the cluster; infinite if some node states no limit."""
+    """Capacity for each GPU of the cluster; infinite if some node states no limit."""
     gpus = max(int(cluster.node_gpus.sum()), 1)
     share: Floats = np.where((stated == 0.0).any(axis=0), math.inf, stated.sum(axis=0) / gpus)
     return share

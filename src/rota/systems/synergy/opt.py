@@ -1,7 +1,7 @@
 """Opt: cores and memory divided over the whole cluster by an integer program, as an upper bound of `tune`.
 
-The sum of the speeds relative to the shares in proportion is largest, and nobody is slower than with his own.
-Jobs of one class with as many GPUs are counted together, so that it is as large as there are classes.
+The sum of speeds relative to proportional shares is largest, and no job is slower than with its own share.
+Jobs of one class with as many GPUs are counted together, so the program grows with the number of classes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rota.systems.synergy.room import Ask, Room
 
 
 def divide(room: Room, asks: Sequence[Ask], demands: Demands) -> tuple[list[Ask], Choice]:
-    """`asks` with what the program gives them; those without a profile want what they wanted."""
+    """`asks` with what the program gives them; jobs without a profile keep what they wanted."""
     groups: dict[tuple[int, int], list[Ask]] = {}
     for ask in asks:
         number = demands.class_of(ask.row)
@@ -51,7 +51,7 @@ def _options(demands: Demands, number: int) -> Floats:
 
 
 def _needs(options: Floats, demands: Demands) -> Floats:
-    """What each option takes for a GPU, [option, amount]; a share of what has no limit is nothing."""
+    """Use of each option for a GPU, [option, amount]; a share of an unlimited amount counts as 0."""
     share = np.where(np.isfinite(demands.share), demands.share, 0.0)
     return np.where(np.isnan(options[:, 1:]), share, options[:, 1:])
 
@@ -59,7 +59,7 @@ def _needs(options: Floats, demands: Demands) -> Floats:
 def _left(
     room: Room, asks: Sequence[Ask], demands: Demands, groups: dict[tuple[int, int], list[Ask]]
 ) -> Floats:
-    """What the cluster has for those in `groups`, [amount]: the others get what they want, or their share."""
+    """Capacity for the jobs in `groups`, [amount]: others get what they want, or their share."""
     inside = {ask.row for group in groups.values() for ask in group}
     share = np.where(np.isfinite(demands.share), demands.share, 0.0)
     left = room.capacity.sum(axis=0)

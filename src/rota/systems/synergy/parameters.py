@@ -1,4 +1,4 @@
-"""What the user may choose of `synergy`."""
+"""Parameters of Synergy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rota.scheduler.policy import Lever, PolicySpec, levers_of, parse_inner
 
 
 class SynergyMechanism(StrEnum):
-    """Who gets which cores and which memory."""
+    """How cores and memory are divided among jobs."""
 
     TUNE = "tune"  # what it wants, or its share in proportion where that is too much
     OPT = "opt"  # as an integer program divides them over the whole cluster
@@ -31,7 +31,7 @@ class SynergyParameters:
     round_s: float = 300.0
     """Length of a round, at whose end everything is divided again; 0 does so after each event."""
     saturation_tolerance: float = 0.0
-    """Part of its best speed that a job does without before it wants more cores or memory."""
+    """Part of its best speed that a job gives up before it asks for more cores or memory."""
     migrate: bool = True
     """Move a running job to where what it wants fits; `no` leaves it where it is, with its share."""
     max_nodes: int = 200
@@ -59,5 +59,5 @@ class SynergyParameters:
 
     @property
     def inner(self) -> PolicySpec:
-        """The policy that says who runs."""
+        """The policy that decides which jobs run."""
         return parse_inner(self.policy)

@@ -15,7 +15,7 @@ from rota.table.occupancy import Occupancy
 
 
 def emptied(seen: Snapshot) -> Occupancy:
-    """A scratch on which nobody holds anything."""
+    """A scratch on which no job holds anything."""
     scratch = seen.scratch()
     for grant in seen.grants.values():
         scratch.release(grant)
@@ -26,14 +26,14 @@ class Places:
     """Nodes of the type that the inner policy chose, where each job may be; none if it stays."""
 
     def __init__(self, seen: Snapshot, kept: KeptAsks, reserved: bool) -> None:
-        """`kept` has those that are known already; nobody may move where devices are `reserved`."""
+        """`kept` has the asks already known; no job may move where devices are `reserved`."""
         self.cluster, self.jobs, self.masks, self.reserved = (
             seen.cluster,
             seen.jobs.table,
             kept.nodes,
             reserved,
         )
-        # Who looks at no cores, memory or quotas does not look at who runs either.
+        # Without cores, memory or quotas to look at, running jobs are not looked at either.
         self._empty = emptied(seen) if seen.occupancy.counts_hosts else seen.occupancy
         self._fit = Fitter(seen, consolidate)
         self._nowhere = np.zeros(seen.cluster.nodes, dtype=bool)

@@ -1,7 +1,7 @@
-"""What the nodes have left of GPUs, cores, memory and storage bandwidth, and who takes how much of it.
+"""What the nodes have left of GPUs, cores, memory and storage bandwidth, and how much each job takes.
 
 Amounts of a job are for each of its GPUs, [cores, GiB, MB/s]; what it takes of a node is in proportion to its
-GPUs there.  A node may state no limit to an amount; then nobody is short of it.
+GPUs there.  A node may state no limit to an amount; then no job is short of it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Ask(NamedTuple):
     held: tuple[int, ...] = ()
     """Devices on which it runs already; empty if it may be placed anywhere."""
     share: float = 1.0
-    """Of each GPU."""
+    """The share of each GPU."""
     parts: Parts = ()
     """`held` as parts."""
 
@@ -54,7 +54,7 @@ class Seat:
 
 
 def parts_on(node_of: Sequence[int], devices: Sequence[int]) -> Parts:
-    """Nodes of `devices`, and how many are on each; `node_of` has the node of each device."""
+    """Nodes of `devices`, and the number on each; `node_of` has the node of each device."""
     counts: dict[int, int] = {}
     for device in devices:
         counts[node_of[device]] = counts.get(node_of[device], 0) + 1
@@ -71,7 +71,7 @@ class Room:
     """The books of one decision."""
 
     def __init__(self, cluster: Cluster, free: Free, taken: Floats, stated: Floats | None = None) -> None:
-        """`taken` is what others than the jobs to come hold of each node, [node, amount].
+        """`taken` is what jobs other than the new ones hold of each node, [node, amount].
 
         `stated` are the `capacities` of `cluster`, where they are known.
         """
@@ -93,7 +93,7 @@ class Room:
         self.scatters = False
         """True if jobs take the first GPUs that come with what they want, whichever nodes these are on."""
         self.claims: dict[int, int] = {}
-        """Devices of those who run and are yet to be seated, and when these have their turn."""
+        """Devices of running jobs that are yet to be seated, and the position at which each is seated."""
         self._on_node: dict[int, list[int]] = {}
         self._wanted: dict[bytes, tuple[Floats, Floats]] = {}
 
@@ -104,7 +104,7 @@ class Room:
         return self._amounts(wants)[0]
 
     def cut(self, wants: Floats) -> Floats:
-        """The same, and its share in proportion on nodes where it wants more than that of anything."""
+        """`wants`, cut to the proportional share on nodes where it exceeds that share in any amount."""
         return self._amounts(wants)[1]
 
     def _amounts(self, wants: Floats) -> tuple[Floats, Floats]:
@@ -136,7 +136,7 @@ class Room:
         return self._fill(ask.gpus, np.where(ask.allowed, most, 0.0))
 
     def _fill(self, gpus: int, most: Floats) -> Parts | None:
-        """`gpus` of nodes that give at most so many: the fullest first, or as they come if it `scatters`."""
+        """`gpus` of nodes that give at most `most`: the fullest first, or as they come if it `scatters`."""
         nodes = np.flatnonzero(most >= 1.0)
         if not self.scatters:
             nodes = nodes[np.argsort(self.count[nodes], kind="stable")]
@@ -161,13 +161,13 @@ class Room:
         return parts_on(self.free.node_of, devices)
 
     def fits(self, ask: Ask, parts: Parts, each: Floats) -> bool:
-        """True if there is so much left on `parts`, whose GPUs it has already."""
+        """True if `parts`, whose GPUs the job has already, have `each` left for it."""
         return self.is_endless or all(
             (ask.share * gpus * each[node] <= self.left[node] + EPSILON).all() for node, gpus in parts
         )
 
     def feeds_empty(self, ask: Ask) -> bool:
-        """True if the job would get what it wants if nobody else ran."""
+        """True if the job would get what it wants if no other job ran."""
         each = self.wanted(ask.wants)
         fed = np.divide(self.capacity + EPSILON, each, out=np.full_like(each, np.inf), where=each > 0.0)
         most = np.minimum(np.floor(fed.min(axis=1)), self.free.size)
@@ -187,8 +187,8 @@ class Room:
         self._enter(Seat(ask, tuple(sorted(devices)), parts, _least(parts, each)))
 
     def _take(self, node: int, gpus: int, held: tuple[int, ...]) -> tuple[int, ...]:
-        """Devices of `node` for one who holds `held`: its own, then those that nobody wants back, the lowest
-        first, then those of whoever has its turn last."""
+        """Devices of `node` for a job that holds `held`: its own, then unclaimed ones, the lowest
+        first, then those claimed by the job whose turn is last."""
         if not self.claims:
             return self.free.take(node, gpus)
         claims = self.claims
@@ -199,7 +199,7 @@ class Room:
         return taken
 
     def keep(self, ask: Ask, devices: tuple[int, ...], parts: Parts, each: Floats) -> None:
-        """The same on `devices`, which are `parts`; some of them may not be free for others."""
+        """Keep the job on `devices`, which are `parts`; some of them may not be free for others."""
         if self.is_free(devices):
             self.free.remove_all(devices)
             for node, gpus in parts:
@@ -220,18 +220,18 @@ class Room:
     # -- taking back -------------------------------------------------------------------------------
 
     def make_room(self, parts: Parts, each: Floats, share: float = 1.0) -> None:
-        """Cut those with more than their share until the GPUs of `parts` find `each` [node, amount].
+        """Cut jobs with more than their share until the GPUs of `parts` find `each` [node, amount].
 
-        Everybody ends with exactly his share in proportion: those on fewer nodes first, then those with more
-        cores, with more memory, and those seated first.  Who is cut may rise in what it has less of than its
-        share, on all of its nodes, so that there is less left on those that were looked at before.
+        Every job ends with exactly its share in proportion: jobs on fewer nodes first, then those with more
+        cores, with more memory, and those seated first.  A cut job may rise in what it has less of than
+        its share, on all of its nodes, so that there is less left on nodes that were looked at before.
         """
         needs = [(node, share * gpus * each[node]) for node, gpus in parts]
         while sum(self._make_room(node, need) for node, need in needs):
             pass
 
     def _make_room(self, node: int, need: Floats) -> bool:
-        """Cut those on `node` until it has `need`, or nobody more than his share; whether any was."""
+        """Cut jobs on `node` until it has `need`, or none has more than its share; returns if any was cut."""
         rows, cut = self._on_node.get(node, []), False
         rows.sort(key=self._order)
         for row in rows.copy():
@@ -247,7 +247,7 @@ class Room:
         return len(seat.parts), -seat.each.item(0), -seat.each.item(1)
 
     def _cut(self, seat: Seat) -> None:
-        """`seat` gets its share in proportion, on all its nodes; what is below it is raised to it."""
+        """Give `seat` its share in proportion, on all its nodes; amounts below it are raised to it."""
         new = _least(seat.parts, np.where(self.unlimited, seat.each, self.share))
         for node, gpus in seat.parts:
             self.left[node] += seat.ask.share * gpus * (seat.each - new)
@@ -258,6 +258,6 @@ class Room:
 
 
 def _least(parts: Parts, each: Floats) -> Floats:
-    """What the node of `parts` that gives least gives of each amount: a job is as fast as there."""
+    """Amounts on the node of `parts` that gives least: a job is as fast as there."""
     least: Floats = each[[node for node, _ in parts]].min(axis=0) if len(parts) > 1 else each[parts[0][0]]
     return least

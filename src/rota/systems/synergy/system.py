@@ -10,7 +10,7 @@ Idea      1. The inner policy chooses jobs by GPUs alone, as if nodes had unlimi
              on the node that hold more than their share are cut to it: no job is slower than with its share.
           4. Everything is divided again in rounds of five minutes.
 Departs   A job that runs keeps its GPUs if what it wants fits there, and the inner policy sees what runs.
-          Speed follows the table at what is granted, not the best and the share only.  Cores follow a node's
+          Speed follows the table at the granted amounts, not only at best and share.  Cores follow a node's
           own GPUs where nodes differ.  A job that was never profiled wants what it asks for, or its share.
           `opt` counts jobs by class and places its answer as `tune` does, not by their second program.
           Policies that let jobs share GPUs are refused.  Storage bandwidth is divided, and not enforced: a
@@ -93,7 +93,7 @@ def _pulls(p: SynergyParameters, lever: Lever) -> bool:
     between=lambda p: p.inner.between,
 )
 class Synergy:
-    """Gives those whom an inner policy lets run the cores and the memory that they can use."""
+    """Gives the jobs that an inner policy runs the cores and the memory that they can use."""
 
     def __init__(self, parameters: SynergyParameters | None = None) -> None:
         self.parameters = p = parameters or SynergyParameters()
@@ -107,10 +107,10 @@ class Synergy:
         self._kept: KeptAsks | None = None
         self._unmoved = Unmoved()
         self._given: dict[int, GivenSeat] = {}
-        """Grants by row as they were made out last."""
+        """Grants by row as last computed."""
         self._seen: Snapshot | None = None
         self._ranking: Ranking | None = None
-        """What was told when everything was divided last."""
+        """The ranking reported when resources were last divided."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         round_end_s = self._round_end_s(snapshot, memory.get("own", {}))
@@ -119,7 +119,7 @@ class Synergy:
         return self.inner.decide(snapshot, memory)
 
     def _round_end_s(self, snapshot: Snapshot, own: Memory) -> float:
-        """When everything is divided next: now, if a round ends, nobody runs or nodes have come or gone."""
+        """When to divide next: now, if a round ends, no job runs or nodes have come or gone."""
         round_s, began_s = self.parameters.round_s, own.get("began_s")
         if not round_s or began_s is None or are_idle(snapshot.grants) or snapshot.cause & Event.CAPACITY:
             return snapshot.now
@@ -150,7 +150,7 @@ class Synergy:
     # -- what becomes of its decision --------------------------------------------------------------
 
     def _fed(self, snapshot: Snapshot, decision: Decision, own: Memory) -> Decision:
-        """Those whom it lets run, with cores and memory, on GPUs where they fit."""
+        """The jobs that the inner policy runs, with cores and memory, on GPUs where they fit."""
         demands = Demands(snapshot, self.parameters, self._asked)
         self._asked = demands.asked
         own["began_s"] = float(snapshot.now)
@@ -158,7 +158,7 @@ class Synergy:
         return self._of_all(snapshot, decision, demands) if said is None else said
 
     def _of_named(self, snapshot: Snapshot, decision: Decision, demands: Demands) -> Decision | None:
-        """The same where only those to whom something has happened need be looked at; None if all need."""
+        """The grants if only jobs to which something has happened need looking at; None if all need it."""
         assert self._seen is not None
         assert self._kept is not None
         down, named = self._seen.occupancy.down, self._unmoved.named
@@ -186,7 +186,7 @@ class Synergy:
         return self._said(snapshot, decision, bool(self._given))
 
     def _of_all(self, snapshot: Snapshot, decision: Decision, demands: Demands) -> Decision:
-        """The same for everybody, seated anew."""
+        """The grants of all jobs, each seated again."""
         assert self._seen is not None
         assert self._kept is not None
         chosen = self._chosen(snapshot, decision)
@@ -214,14 +214,14 @@ class Synergy:
         return self._said(snapshot, decision, bool(given))
 
     def _is_static(self, snapshot: Snapshot, decision: Decision) -> bool:
-        """True if where a job may be depends on nobody who runs."""
+        """True if a job's possible places do not depend on the jobs that run."""
         assert self._seen is not None
         return not _is_reserved(snapshot, decision) and not self._seen.occupancy.counts_hosts
 
     def _chosen(
         self, snapshot: Snapshot, decision: Decision, rows: Set[int] | None = None
     ) -> dict[int, Grant]:
-        """What everybody who is to run, or those of `rows`, hold if it is the inner policy's say."""
+        """What the jobs to run, or only `rows`, hold if the inner policy alone decides."""
         granted = {grant.job: grant for grant in decision.grants}
         if self.parameters.leases_end:
             return granted
@@ -233,7 +233,7 @@ class Synergy:
     def _asks(
         self, snapshot: Snapshot, chosen: Iterable[Grant], demands: Demands, kept: KeptAsks, reserved: bool
     ) -> list[Ask]:
-        """Who of `chosen` wants what, in the order in which they are seated; `kept` has whom it knows."""
+        """What each job of `chosen` wants, in order of seating; `kept` holds the asks already known."""
         assert self._seen is not None
         places = Places(self._seen, kept, reserved)
         asks = []
@@ -253,7 +253,7 @@ class Synergy:
         return self._ordered(asks, kept)
 
     def _granted(self, room: Room, seat: Seat) -> GivenSeat:
-        """What `seat` is as a grant: as it was, unless it has changed."""
+        """`seat` as a grant: the earlier one, unless it has changed."""
         given, each, asked = self._given.get(seat.ask.row), seat.each.tobytes(), seat.ask.grant
         if given and given.asked is asked and given.devices is seat.devices and given.each == each:
             return given
@@ -261,13 +261,13 @@ class Synergy:
 
     @property
     def _news(self) -> Event:
-        """What ends a round before its time."""
+        """Events that end a round early."""
         news = Event.ROUND | Event.CAPACITY
         return news | Event.IDLE if self._keeps else news
 
     @property
     def _may_stay(self) -> bool:
-        """True if who has what he wants stays where he is, whoever else runs."""
+        """True if a job that has what it wants stays where it is, whatever else runs."""
         served = (SynergyMechanism.TUNE, SynergyMechanism.PROPORTIONAL)
         return self._keeps and self.parameters.mechanism in served
 
@@ -276,13 +276,13 @@ class Synergy:
         return not self.parameters.leases_end
 
     def _ordered(self, asks: list[Ask], kept: KeptAsks) -> list[Ask]:
-        """Large jobs first, so that they find whole nodes; `greedy` serves them as they come."""
+        """The order of seating: large jobs first, so that they find whole nodes; `greedy` keeps the order."""
         if self.parameters.mechanism is SynergyMechanism.GREEDY:
             return asks
         return sorted(asks, key=lambda ask: kept.asks[ask.row].by_size)
 
     def _room(self, snapshot: Snapshot, asks: Sequence[Ask], beside: Hosted, stated: Floats) -> Room:
-        """The cluster with nobody on it but those who share GPUs: their places are the inner policy's."""
+        """The cluster with only jobs that share GPUs on it: their places are the inner policy's."""
         assert self._seen is not None
         assert self._kept is not None
         shared = [ask.grant for ask in asks if ask.share != 1.0]
@@ -317,13 +317,13 @@ class Synergy:
         return decision
 
     def _wake(self, snapshot: Snapshot, decision: Decision, runs: bool) -> Wake:
-        """At the end of the round.
+        """Wake at the end of the round.
 
         Without rounds, or if nothing has changed in this one, so that nothing will in the next, whenever the
-        inner policy wants or somebody comes or goes.
+        inner policy wants or a job comes or goes.
         """
         round_s, inner = self.parameters.round_s, decision.wake
-        # Who wants to be asked only while somebody waits may have let its moment pass.
+        # A policy that asks to be called only while jobs wait may have let its moment pass.
         at_s = inner.at_s if inner.at_s > snapshot.now else math.inf
         rests = self._keeps and not decision.grants and not decision.preempt
         if runs and round_s and not rests:
@@ -332,19 +332,19 @@ class Synergy:
 
 
 def _is_reserved(snapshot: Snapshot, decision: Decision) -> bool:
-    """True if devices are kept free for somebody."""
+    """True if devices are kept free for a job."""
     return bool(snapshot.reservations if decision.reservations is None else decision.reservations)
 
 
 def _tell(snapshot: Snapshot, decision: Decision, grants: Sequence[Grant], leave: Set[int]) -> None:
-    """`grants` are in force from now on, and those of `leave` who hold something end."""
+    """`grants` are in force from now on, and jobs of `leave` that hold something end."""
     held, ends = snapshot.grants, {*decision.cancel, *decision.reject}
     decision.grants = [grant for grant in grants if held.get(grant.job) != grant]
     decision.preempt = stopped(held, leave - ends)
 
 
 def _grant(room: Room, seat: Seat) -> Grant:
-    """What `seat` is as a grant; what no node of it limits is left as the job asked for it."""
+    """`seat` as a grant; amounts that no node of it limits stay as the job asked for them."""
     if room.is_endless:
         return with_one_nan(seat.ask.grant._replace(devices=seat.devices, cpus=math.nan, memory_gib=math.nan))
     gpus = len(seat.devices) * seat.ask.share

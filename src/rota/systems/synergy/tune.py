@@ -1,4 +1,4 @@
-"""Who sits where with how much: what a job wants, its share in proportion, or what others can do without.
+"""Where each job sits with how much: what it wants, its share in proportion, or what others can spare.
 
 A job never gets less than its share in proportion.  If no job on a node holds more than that, as many free
 GPUs as a job asks for come with enough of everything, so cutting others to their share always ends with room.
@@ -13,10 +13,10 @@ from rota.systems.synergy.room import Ask, Room
 
 
 def settle(room: Room, asks: Sequence[Ask], *, migrate: bool, greedy: bool = False) -> list[Ask] | None:
-    """Seat `asks`, in their order, those first whom nothing can move; returns those left out.
+    """Seat `asks`, in their order, immovable jobs first; returns the asks left out.
 
-    Who runs stays where it is if it can have there what it wants, or if that can be had nowhere else, and is
-    served before those who come.  `greedy` gives nobody less than he wants.  None if the GPUs of some job
+    A running job stays where it is if it can have there what it wants, or if no other place has it, and
+    is served before new jobs.  `greedy` gives no job less than it wants.  None if the GPUs of some job
     cannot be found any more.
     """
     fixed, moving, new = [], [], []
@@ -57,7 +57,7 @@ def settle(room: Room, asks: Sequence[Ask], *, migrate: bool, greedy: bool = Fal
 
 def _settle(room: Room, ask: Ask, migrate: bool) -> bool:
     stays, wanted = bool(ask.held) and room.is_free(ask.held), room.wanted(ask.wants)
-    if stays and room.fits(ask, room.parts_of(ask.held), wanted):  # now that somebody there has been cut
+    if stays and room.fits(ask, room.parts_of(ask.held), wanted):  # now that a job there has been cut
         _stay(room, ask, ask.held)
         return True
     if migrate or not stays:
@@ -102,5 +102,5 @@ def _get(room: Room, ask: Ask) -> bool:
 
 
 def _wished(room: Room, ask: Ask) -> Floats:
-    """What the job wants on each node; what not even the empty cluster could give it, it does not want."""
+    """What the job wants on each node, cut if even the empty cluster could not give it."""
     return room.wanted(ask.wants) if room.feeds_empty(ask) else room.cut(ask.wants)

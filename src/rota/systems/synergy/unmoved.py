@@ -1,7 +1,7 @@
-"""Who need not be looked at in a round: whoever sits where nobody is ever short of anything, and stays there.
+"""Jobs that a round can skip: they sit where no job is ever short of anything, and stay there.
 
-Where no node states cores, memory or storage bandwidth, everybody who stays has all that he wants where he
-is, whoever comes.  Then a round is about those to whom something has happened since the last one.
+Where no node states cores, memory or storage bandwidth, every job that stays has all that it wants where it
+is, whatever comes.  Then a round concerns only jobs to which something has happened since the last one.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from rota.table.free import Free
 
 
 class Unmoved:
-    """All jobs but those that are named: they stay where the last round left them."""
+    """All jobs but the named ones: they stay where the last round left them."""
 
     def __init__(self) -> None:
         self._is_known = False
-        """True if the last round left everybody on whole GPUs of its own."""
+        """True if the last round left every job on whole GPUs of its own."""
         self._down: frozenset[int] = frozenset()
         self._named: set[int] = set()
 
     def name(self, rows: Iterable[int]) -> None:
-        """Something has happened to `rows`."""
+        """Note that something has happened to `rows`."""
         self._named.update(rows)
 
     def knows(self, decision: Decision, down: Set[int]) -> bool:
-        """True if only those who are named have to be looked at; it names whom `decision` starts or stops."""
+        """True if only named jobs have to be looked at; adds the jobs that `decision` starts or stops."""
         if not self._is_known or self._down != down:
             return False
         self._named.update(grant.job for grant in decision.grants)
@@ -41,9 +41,9 @@ class Unmoved:
         return self._named
 
     def settled(self, asks: Collection[Ask] | None, decision: Decision, down: Set[int]) -> None:
-        """All are as `decision` leaves them, who were to run `asks`; None if somebody of them was short.
+        """Note that jobs are as `decision` leaves them; `asks` are the jobs to run, None if one was short.
 
-        Who is started, moved or stopped is looked at again: the world may refuse it.
+        A job that is started, moved or stopped is looked at again: the world may refuse it.
         """
         self._is_known = asks is not None and all(map(is_movable, asks))
         self._down = frozenset(down)
@@ -57,7 +57,7 @@ def is_movable(ask: Ask) -> bool:
 
 
 def without(seen: Snapshot, rows: Iterable[int]) -> Free:
-    """A copy of the index of free devices, where those of `rows` are free too unless they are down."""
+    """A copy of the index of free devices, where devices of `rows` are free too unless they are down."""
     free, down = seen.occupancy.free.copy(), seen.occupancy.down
     for row in rows:
         held = seen.grants.get(row)
@@ -67,6 +67,6 @@ def without(seen: Snapshot, rows: Iterable[int]) -> Free:
 
 
 def stopped(held: Mapping[int, Grant], rows: Set[int]) -> list[int]:
-    """Those of `rows` who hold something, in the order in which they began."""
+    """The jobs of `rows` that hold something, in the order in which they began."""
     stop = [row for row in rows if row in held]
     return stop if len(stop) < 2 else [row for row in held if row in rows]

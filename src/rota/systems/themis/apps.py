@@ -1,6 +1,6 @@
-"""Apps and what is known of them: who belongs together, how long each would take on what it might hold.
+"""Apps and what is known of them: which jobs belong together, how long each takes on what it might hold.
 
-An app is the live jobs of one group that belong together, or a job by itself.  It ends with the first of them
+An app is the live jobs of one group that belong together, or a single job.  It ends with the first of them
 to complete if all of them say so (`group_rule`), else with the last.
 """
 
@@ -31,7 +31,7 @@ Holds = dict[int, Grant]
 """What jobs of an app hold, by row."""
 
 _LEAST_S = 1e-6
-"""Seconds that everything takes at least: no ratio is 0."""
+"""Least seconds that anything takes: no ratio is 0."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class App:
     """Jobs that share their GPUs among themselves."""
 
     key: str
-    """`group NAME` and what is added to it, or `row 17` of a job by itself."""
+    """`group NAME` and what is added to it, or `row 17` for a single job."""
     rows: tuple[int, ...]
     """Live jobs in the order in which they get GPUs: what ends the app soonest first."""
     is_first: bool
@@ -53,7 +53,7 @@ class App:
 
 @dataclass(frozen=True)
 class Readings:
-    """What is to be seen of live jobs at one moment: of all at once, for estimates of some, now or later."""
+    """Readings of live jobs at one moment: of all at once, for estimates of some, now or later."""
 
     now: float
     table: JobTable
@@ -66,13 +66,13 @@ class Readings:
     left_s: Floats
     total_s: Floats
     rates: Floats
-    """By job and type of GPUs."""
+    """Rates by job and type of GPUs."""
     can: Ints
     """Flags of `Can`."""
 
     @classmethod
     def of(cls, snapshot: Snapshot, rows: Ints) -> Readings:
-        """Of the live `rows`, ascending."""
+        """The readings of the live `rows`, ascending."""
         left = np.maximum(remaining_s(snapshot, rows), 0.0)
         return cls(
             snapshot.now,
@@ -89,7 +89,7 @@ class Readings:
         )
 
     def only(self, which: Bools) -> Readings:
-        """The same of some of them."""
+        """The readings of some of the jobs only."""
         rows, left, total = self.rows[which], self.left_s[which], self.total_s[which]
         rates, can = self.rates[which], self.can[which]
         return replace(self, rows=rows, left_s=left, total_s=total, rates=rates, can=can)
@@ -114,11 +114,11 @@ class Estimates:
         gpus = asked * jobs.gpu_share[rows]
         each, classes = rows.tolist(), seen.placement.by_row["class"][rows].tolist()
         self.class_of: dict[int, int] = dict(zip(each, classes, strict=True))
-        """Of its placement slowdowns."""
+        """The class of each row's placement slowdowns."""
         self.left_s: dict[int, float] = dict(zip(each, left.tolist(), strict=True))
         """Seconds to go on what was asked for, on the fastest type, placed as closely as can be."""
         self.alone_s: dict[int, float] = dict(zip(each, alone.tolist(), strict=True))
-        """Seconds that the whole job takes on as many GPUs as it can use."""
+        """Seconds of the whole job on as many GPUs as it can use."""
         self.gpus: dict[int, float] = dict(zip(each, gpus.tolist(), strict=True))
         self._speeds: dict[int, list[float]] = dict(zip(each, speeds.tolist(), strict=True))
         elastic = (jobs.gpus_min[rows] < jobs.gpus_max[rows]) & (jobs.gpu_share[rows] == 1.0)
@@ -162,7 +162,7 @@ class Estimates:
         return self.left_s[row] / speed if speed > 0.0 else math.inf
 
     def at_best(self, row: int, count: int) -> float:
-        """The same on so many GPUs of the fastest type, as close as can be."""
+        """The value on `count` GPUs of the fastest type, as close as can be."""
         gain = self._gain(row, count)
         return self.left_s[row] / gain if gain > 0.0 else math.inf
 
@@ -226,14 +226,14 @@ def finish_s(app: App, estimates: Estimates, holds: Holds, seconds: dict[int, fl
     if len(app.rows) == 1 or app.is_first:
         return max(app.since_s + min(seconds.values()), _LEAST_S)
     size = {row: len(grant.devices) * grant.share for row, grant in holds.items()}
-    # From 0.0 on: a sum that starts with the whole number 0 is taken for one of whole numbers when compiled.
+    # From 0.0 on: a sum that starts with the int 0 counts as a sum of ints when compiled.
     work = sum((seconds[row] * size[row] for row in holds), 0.0)
     work += sum((estimates.left_s[row] * estimates.gpus[row] for row in app.rows if row not in holds), 0.0)
     return max(app.since_s + max(*seconds.values(), work / max(sum(size.values(), 0.0), 1e-9)), _LEAST_S)
 
 
 def value_of(app: App, estimates: Estimates, holds: Holds, seconds: dict[int, float], crowd: float) -> float:
-    """Logarithm of 1 / ρ of an app that goes on with `holds`, where `crowd` share."""
+    """Logarithm of 1 / ρ of an app that continues with `holds`, where `crowd` share."""
     finish = finish_s(app, estimates, holds, seconds)
     if finish == math.inf:
         return math.log(LEAST_VALUE)

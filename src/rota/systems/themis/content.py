@@ -1,4 +1,4 @@
-"""Apps that hold all they can use under leases in force: no part of an auction, but told how they stand."""
+"""Apps that hold all they can use under leases in force: outside auctions, but with their state reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rota.systems.themis.ranking import ToldApp
 
 
 def are_content(snapshot: Snapshot, rows: Ints, leases: Leases, members: Members) -> Bools:
-    """Which of the live `rows` are of apps whose jobs all have what they can use, leased beyond now.
+    """Which of the live `rows` belong to apps whose jobs all have what they can use, leased beyond now.
 
     An auction changes nothing for them: none of their GPUs is on offer, and they bid for none.
     """
@@ -36,10 +36,10 @@ def are_content(snapshot: Snapshot, rows: Ints, leases: Leases, members: Members
 
 
 class ContentApps:
-    """How they stood at the moment of an auction, worked out if somebody asks."""
+    """Their state at the moment of an auction, worked out when asked for."""
 
     def __init__(self, seen: Readings, snapshot: Snapshot, crowd: Crowd[str], groups: Groups) -> None:
-        """What changes afterwards is copied: `seen` is of these apps alone, `crowd` of all."""
+        """Copies what changes afterwards: `seen` is of these apps alone, `crowd` of all."""
         self._seen = seen
         self._grants = dict(snapshot.grants)
         self._crowd = crowd.copy()
@@ -47,7 +47,7 @@ class ContentApps:
 
     @cached_property
     def told(self) -> list[ToldApp]:
-        """Each with its ρ, by its first job."""
+        """Each app with its ρ, by its first job."""
         seen, grants, rows_of = self._seen, self._grants, dict[str, list[int]]()
         for row in seen.rows.tolist():
             rows_of.setdefault(key_of(self._groups, seen.table, row), []).append(row)

@@ -15,9 +15,9 @@ MOST_GPUS = 8
 
 
 def settle(market: OpenMarket, bidders: list[int], steps: int) -> bool:
-    """Hold the auction among `bidders` exactly, payments included; False if that would be too much to do.
+    """Hold the auction among `bidders` exactly, payments included; False if that would take too many steps.
 
-    Exact are auctions among single jobs on whole GPUs that counting decides about, few of each, as long as
+    Exact auctions are among single jobs on whole GPUs where counting decides, few of each kind, as long as
     no more than `steps` bundles have to be looked at.
     """
     free = market.scratch.free
@@ -58,7 +58,7 @@ def _is_plain(market: OpenMarket, bidders: list[int]) -> bool:
 
 
 def _table(market: OpenMarket, bidder: int, nodes: list[int], supply: Bundle) -> dict[Bundle, float]:
-    """Values of all bundles that the app can use: numbers of GPUs on nodes of one type that it accepts."""
+    """Values of all bundles that the app can use: numbers of GPUs on accepted nodes of one type."""
     row, app, estimates = _row(market, bidder), market.apps[bidder], market.estimates
     values = {(0,) * len(supply): LEAST_VALUE}
     kinds = market.snapshot.cluster.node_type.tolist()
@@ -99,7 +99,7 @@ def _closest(bundle: Bundle, kept: int) -> Bundle:
 
 
 def _grant(market: OpenMarket, row: int, nodes: list[int], bundle: Bundle) -> Grant:
-    """Free devices for the bundle: those the job had before first, then the lowest."""
+    """Free devices for the bundle: first those that the job had before, then the lowest."""
     free, own = market.scratch.free, market.snapshot.grants.get(row)
     before = set(own.devices) if own is not None else set()
     devices: list[int] = []

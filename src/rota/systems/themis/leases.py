@@ -28,7 +28,7 @@ class Leases:
         self.until: dict[int, float] = {}
         """When leases end, by row."""
         self._ends: list[tuple[float, int]] = []
-        """A heap of them; void are those that `until` does not say any more."""
+        """A heap of ends; entries that differ from `until` are void."""
         self._due: list[int] = []
         """Rows whose leases are over, ascending: all are renewed or dropped before the decision is made."""
         self._is_open = True
@@ -39,11 +39,11 @@ class Leases:
         self._cursor = Cursor()
 
     def follow(self, snapshot: Snapshot, memory: Memory) -> None:
-        """Bring them up to now: who runs without one has just got one."""
+        """Bring the leases up to now: a running job without one has just got its GPUs."""
         changed, kept = snapshot.changes(self._cursor), memory.get("leases", {})
         self.now, self._jobs = snapshot.now, snapshot.jobs
         is_kept = changed is not None and kept is self.until and not self._is_open
-        if not is_kept or snapshot.refused:  # who was to stop may run on, and who was to start may not
+        if not is_kept or snapshot.refused:  # a job meant to stop may run on, and one meant to start may not
             self._begin(snapshot, kept)
         else:
             for row in sorted(changed or ()):
@@ -55,7 +55,7 @@ class Leases:
         self._is_open = True
 
     def _begin(self, snapshot: Snapshot, kept: dict[int, float]) -> None:
-        """Those of everybody who runs; `kept` are those known so far."""
+        """Begin a lease for every running job; `kept` has the leases known so far."""
         grants, until_s = snapshot.grants, snapshot.now + self.lease_s
         running = {row: bool(grants[row].devices) for row in snapshot.running.tolist()}
         self.until = {row: end_s for row, end_s in kept.items() if running.get(row)}
@@ -65,7 +65,7 @@ class Leases:
         heapify(self._ends)
 
     def _look(self, snapshot: Snapshot, row: int) -> None:
-        """Something has happened to `row`."""
+        """Take in what has happened to `row`."""
         grant = snapshot.grants.get(row)
         self._bare.discard(row)
         if grant is not None and grant.devices:
@@ -106,12 +106,12 @@ class Leases:
         return [row for row in self._due if not self.stays(row)]
 
     def drop(self, gone: Iterable[int]) -> None:
-        """Who has been stopped has none."""
+        """Drop the leases of stopped jobs."""
         for row in gone:
             del self.until[row]
 
     def renew(self, rows: Iterable[int], until_s: float = math.inf) -> None:
-        """Leases for `rows` from now on, until `until_s` at the latest, and for those that bear no stop."""
+        """Give `rows` leases from now, until `until_s` at the latest, and jobs that bear no stop too."""
         for row in rows:
             self._lease(row, min(self.now + self.lease_s, until_s))
         for row in self._due:

@@ -1,4 +1,4 @@
-"""What is on offer and what apps hold of it: bids made one group at a time, on a scratch of the cluster."""
+"""GPUs on offer and what apps hold of them: bids made one group at a time, on a scratch of the cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Handed(NamedTuple):
 
 
 class Tables:
-    """What follows from the cluster and the table of jobs alone: kept from one decision to the next."""
+    """Data derived from the cluster and the table of jobs alone: kept from one decision to the next."""
 
     def __init__(self) -> None:
         self._of: tuple[object, ...] = ()
@@ -49,7 +49,7 @@ class Tables:
         self.fastest_will_do: bool
 
     def follow(self, snapshot: Snapshot) -> None:
-        """Be those of this snapshot."""
+        """Bring the market up to this snapshot."""
         placement = snapshot.know(Knowledge.PLACEMENT)
         jobs, cluster, rates = snapshot.jobs.table, snapshot.cluster, placement.shared["rates"]
         before = self._of
@@ -58,8 +58,8 @@ class Tables:
         self._of = (jobs, cluster, rates)
         self.closely = Closely(cluster, placement)
         self.kinds = request_kinds(jobs, cluster).tolist()
-        # Where it matters neither how many GPUs a job has nor which, who holds its gang can do no better;
-        # where only their type matters, who holds it on its fastest.
+        # Where it matters neither how many GPUs a job has nor which, a holder of its gang can do no better;
+        # where only their type matters, a holder of it on its fastest.
         is_rigid = bool((jobs.gpus_min == jobs.gpus_max).all())
         self.fastest_will_do = is_rigid and not (rates < 1.0).any()
         self.any_will_do = self.fastest_will_do and len(cluster.type_names) == 1
@@ -77,7 +77,7 @@ class OpenMarket:
         leases: Leases,
         tables: Tables,
     ) -> None:
-        """`apps` are those that hold something on offer, or may want more than they hold."""
+        """`apps` hold something on offer, or may want more than they hold."""
         self.snapshot = snapshot
         self.apps = apps
         self.crowd = crowd
@@ -101,7 +101,7 @@ class OpenMarket:
         return self.scratch.free.total
 
     def step(self, bidder: int) -> AuctionStep | None:
-        """The group with which it would gain most for its finish."""
+        """The group with which the bidder gains most for its finish."""
         best: AppGroup | None = None
         misfit: AuctionStep | None = None
         for row, count in self._wishes(bidder):
@@ -126,7 +126,7 @@ class OpenMarket:
     # -- besides -----------------------------------------------------------------------------------
 
     def take_any(self, bidder: int) -> bool:
-        """Give it one group that it can use, whether its finish gains by that or not; False if none fits."""
+        """Give the bidder one usable group, whether its finish gains by that or not; False if none fits."""
         for row, count in (*self._wishes(bidder), *self._idle(bidder)):
             group = self._group(bidder, row, count)
             if group is not None and (group.old is None or group.value > self.values[bidder]):
@@ -135,13 +135,13 @@ class OpenMarket:
         return False
 
     def give(self, bidder: int, grant: Grant) -> None:
-        """It gets exactly this for a job that has nothing."""
+        """Give the bidder exactly this grant, for a job that has nothing."""
         seconds = {**self._seconds[bidder], grant.job: self.estimates.seconds(grant)}
         holds = {**self.holds[bidder], grant.job: grant}
         self._enter(bidder, AppGroup(None, grant, self._value(bidder, holds, seconds)))
 
     def pay(self, bidder: int, kept: int) -> None:
-        """Take its last groups back until they are `kept` GPUs or fewer, or only its first one is left."""
+        """Take the bidder's last groups back until `kept` GPUs or fewer, or only its first one, are left."""
         own = [place for place, handed in enumerate(self.log) if handed.app == bidder]
         sizes = [_size(self.log[place].group) for place in own]
         while len(own) > 1 and sum(sizes) > kept:
@@ -160,7 +160,7 @@ class OpenMarket:
         )
 
     def won(self) -> Holds:
-        """What was handed out, by row: all that a job holds then."""
+        """Grants handed out, by row: all that a job then holds."""
         return {handed.group.new.job: handed.group.new for handed in self.log}
 
     def wants(self, bidder: int) -> bool:
@@ -177,8 +177,8 @@ class OpenMarket:
     def _wishes(self, bidder: int) -> Iterator[tuple[int, int]]:
         """Jobs with numbers of GPUs that would bring the end of the app nearer, the best first.
 
-        An app that ends with its first job grows that job; one that ends with its last starts all of them,
-        then grows the one that takes longest.
+        In an app that ends with its first job, that job grows; in one that ends with its last, all start,
+        then the one that takes longest grows.
         """
         app, holds, counts = self.apps[bidder], self.holds[bidder], self.estimates.counts
         idle = [row for row in app.rows if row not in holds]
@@ -202,7 +202,7 @@ class OpenMarket:
                 yield from ((row, count) for count in counts(row)[-1:] if count > has)
 
     def _group(self, bidder: int, row: int, count: int) -> AppGroup | None:
-        """The group of so many GPUs for `row`, on the best of what is left; None if there is no place."""
+        """The group of `count` GPUs for `row`, on the best of what is left; None if there is no place."""
         old = self.holds[bidder].get(row)
         kind = (self._kinds[row], count) if old is None else None
         if kind in self._hopeless:
@@ -217,7 +217,7 @@ class OpenMarket:
         return AppGroup(old, grant, self._value(bidder, holds, seconds))
 
     def _started(self, row: int, count: int) -> Grant | None:
-        """Devices for a job that has none: its own of before if no others make it faster."""
+        """Devices for a job that has none: its own former ones unless others are faster."""
         own = self.snapshot.grants.get(row)
         best, best_s = None, math.inf
         free, fit, estimates = self.scratch.free, self.fit, self.estimates
@@ -238,7 +238,7 @@ class OpenMarket:
         return best
 
     def _of_own(self, own: Grant, count: int) -> Grant | None:
-        """As many of the devices that a job had before, which are free, or more beside them."""
+        """`count` devices: those that the job had before, as far as they are free, or more beside them."""
         if count == len(own.devices):
             return own if self.fit.admits(self.scratch, own) else None
         self.fit.place = keeping(own.devices)
@@ -246,7 +246,7 @@ class OpenMarket:
         return self.fit.on_type(self.scratch, own.job, kind, count)
 
     def _grown(self, old: Grant, count: int) -> Grant | None:
-        """The job of `old` with `count` GPUs, those it has among them if that is no worse."""
+        """A grant of `count` GPUs for the job of `old`, including those it has if that is no worse."""
         self._release(old)
         own = self.snapshot.grants.get(old.job, old)
         free = self.scratch.free
@@ -256,7 +256,7 @@ class OpenMarket:
         return grant
 
     def _at_best(self, bidder: int, row: int, count: int) -> AuctionStep:
-        """What a group that does not fit would gain, were there room."""
+        """Gain of a group that does not fit, as if there were room."""
         app = self.apps[bidder]
         seconds = {**self._seconds[bidder], row: self.estimates.at_best(row, count)}
         old = self.holds[bidder].get(row)
@@ -296,13 +296,13 @@ class OpenMarket:
     def _may_return(self, old: Grant) -> bool:
         """True unless its devices, or the cores and memory beside them, have been given to others since.
 
-        Closed devices take nobody new, and may well be its own.
+        Closed devices take no new jobs, and may well be its own.
         """
         claimed = self.scratch.claimed
         return all(claimed[d] <= EPSILON for d in old.devices) and self.fit.admits(self.scratch, old)
 
     def _shrink(self, place: int) -> None:
-        """A job that moved to have more has as many as before, of those that it moved to."""
+        """Return a job that moved for more GPUs to its former number, on some of the new ones."""
         bidder, group, _ = self.log[place]
         assert group.old is not None
         devices = keeping(group.new.devices)(self.scratch.free.copy(), len(group.old.devices))

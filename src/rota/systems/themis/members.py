@@ -1,4 +1,4 @@
-"""Who lives, app by app: kept from one decision to the next, by what comes and goes."""
+"""The live jobs, app by app: kept from one decision to the next, by what comes and goes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Members:
         self._of: dict[str, list[int]] = {}
         """Live rows of each app, ascending."""
         self._several: set[str] = set()
-        """Apps of more than one."""
+        """Apps of more than one live job."""
         self._news: dict[str, None] = {}
-        """Apps of which somebody has come or gone since the crowd last heard of it."""
+        """Apps with a job that has come or gone since the crowd last heard of it."""
         self._crowd: object = None
         """The memory of the crowd that has heard of the others."""
         self._cursor = Cursor()
 
     def follow(self, snapshot: Snapshot) -> None:
-        """Bring them up to date."""
+        """Bring the apps up to date."""
         table, changed = snapshot.jobs.table, snapshot.joined_or_left(self._cursor)
         if changed is None or self._jobs is not table:
             self._jobs, self._key, self._crowd = table, {}, None
@@ -66,12 +66,12 @@ class Members:
         return key
 
     def of_several(self) -> tuple[list[int], list[int]]:
-        """Live jobs that are not an app by themselves, app by app, and how many each app has."""
+        """Live jobs that share an app with others, app by app, and how many each app has."""
         apps = [self._of[key] for key in self._several]
         return [row for rows in apps for row in rows], [len(rows) for rows in apps]
 
     def tell(self, crowd: Crowd[str], now: float) -> None:
-        """`crowd` hears of the apps that have come and gone."""
+        """Report to `crowd` the apps that have come and gone."""
         since, lives, news = crowd.memory["since"], self._of, self._news
         if self._crowd is not crowd.memory:
             self._crowd = crowd.memory
@@ -87,11 +87,11 @@ class Members:
         self._news = {}
 
     def is_as_before(self, crowd: object) -> bool:
-        """True if nobody has come or gone since the crowd of that memory last heard."""
+        """True if no job has come or gone since the crowd of that memory last heard."""
         return crowd is not None and crowd is self._crowd and not self._news
 
     def apps(self, seen: Readings, estimates: Estimates) -> list[App]:
-        """The apps of those that are `seen`, which are all of their apps, by their first row."""
+        """The apps of the jobs `seen`, which are all of their jobs, by first row."""
         members = dict[str, list[int]]()
         for row in seen.rows.tolist():
             members.setdefault(self.key(row), []).append(row)

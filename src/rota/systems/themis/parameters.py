@@ -11,7 +11,7 @@ from rota.errors import InputError
 class Groups(StrEnum):
     """Which jobs of a group are one app."""
 
-    TOGETHER = "together"  # those that end with the first of them, and those submitted at the same moment
+    TOGETHER = "together"  # jobs that end with the first of them, and jobs submitted at the same moment
     EVERY = "every"  # all that live at the same time
     NONE = "none"  # each job is an app of its own
 

@@ -1,4 +1,4 @@
-"""Where: as close together as the job gains from, on every level of the cluster."""
+"""Placement: as close together as the job gains from, on every level of the cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Closely:
         self._rules: dict[int, Place] = {}
 
     def looks_inside(self, number: int) -> bool:
-        """True if it matters to the class where in a node its GPUs lie."""
+        """True if the class is sensitive to where in a node its GPUs lie."""
         return number >= 0 and any(self._rates[number, column] < 1.0 for column, _ in self._inside)
 
     def rule(self, number: int) -> Place:
@@ -87,7 +87,7 @@ def _rule(above: Sequence[list[int]], inside: Sequence[list[list[int]]], first: 
 def _inside(
     free: Free, gpus: int, within: int, levels: Sequence[list[list[int]]], first: list[int]
 ) -> tuple[int, ...] | None:
-    """Devices of one unit of a node, the unit with the fewest free ones; None if no unit has so many."""
+    """Devices of one unit of a node, the unit with the fewest free ones; None if no unit has enough."""
     nodes = [n for n, count in enumerate(free.count) if count >= gpus and within >> n & 1] if levels else []
     for units in levels:
         best: tuple[int, int, int, int] | None = None

@@ -1,4 +1,4 @@
-"""Whose turn it is: apps by finish-time fairness, and what is said to those who ask."""
+"""The order of apps by finish-time fairness, and how a job's place in it is explained."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from rota.table.occupancy import Occupancy
 
 @dataclass(frozen=True)
 class AppStanding:
-    """An app among the others."""
+    """An app's standing among the others."""
 
     rho: float
-    """With what it holds under leases in force; infinite if that is nothing."""
+    """ρ with what it holds under leases in force; infinite if that is nothing."""
     at_best: float
-    """The same with the smallest gang it could get: of those that hold nothing the larger is worse."""
+    """ρ with the smallest gang it could get: of apps that hold nothing the larger is worse."""
 
     def rank(self, app: App) -> tuple[float, float, float, int]:
-        """The worst first."""
+        """Sort key: the worst app first."""
         return (-self.rho, -self.at_best, app.began_s, min(app.rows))
 
 
@@ -39,7 +39,7 @@ def standings(
     estimates: Estimates,
     crowd: list[float],
 ) -> list[AppStanding]:
-    """How each app stands; `values` are logarithms of 1 / ρ, as it is with `holds`."""
+    """The standing of each app; `values` are logarithms of 1 / ρ, computed with `holds`."""
     return [
         AppStanding(
             math.exp(-value) if held else math.inf,
@@ -51,26 +51,26 @@ def standings(
 
 @dataclass(frozen=True)
 class ToldApp:
-    """What an app was told when GPUs were last handed out."""
+    """What was reported of an app when GPUs were last handed out."""
 
     rows: tuple[int, ...]
     rho: float
-    """With what it holds since then; infinite if that is nothing."""
+    """ρ with what it holds since then; infinite if that is nothing."""
     at_best: float
-    """What it would be with the smallest gang, where it is nothing."""
+    """ρ with the smallest gang, where it holds nothing."""
     place: int
-    """How many apps that wanted GPUs would have finished worse; -1 if it wanted none."""
+    """Number of apps that wanted GPUs and would have finished worse; -1 if it wanted none."""
 
 
 class LeaseTurns:
-    """Who is before whom, and until when GPUs are leased, for whoever asks."""
+    """Which apps come before which, and until when GPUs are leased, for explanations."""
 
     spreads = True
 
     def __init__(
         self, tell: Callable[[], Sequence[ToldApp]], won: Sequence[int], until: Mapping[int, float]
     ) -> None:
-        """`tell` says how apps stood at the last auction; it is asked once, if anybody asks."""
+        """`tell` gives the standings at the last auction; it is called once, when first needed."""
         self._tell = tell
         self._won = won
         self.until = until
@@ -100,7 +100,7 @@ class LeaseTurns:
         return Fitter(snapshot, consolidate)(scratch, row) is not None
 
     def turn(self, snapshot: Snapshot, row: int) -> Constraint | None:
-        """ρ of its app, what it has had, who is before it and until when; None of one that takes no turns."""
+        """ρ of its app, what it has had, apps before it and until when; None if it takes no turns."""
         if snapshot.gpus_of[row] == 0 or (row not in self._told and row not in self.until):
             return None
         runs = row in snapshot.grants
@@ -120,7 +120,7 @@ class LeaseTurns:
         return f"{said}, {_ordinal(own.place + 1)} worst of {len(self._in_want)} that want GPUs"
 
     def _own_lease(self, snapshot: Snapshot, row: int) -> list[str]:
-        """What becomes of a job that runs, and who is in want of its GPUs."""
+        """What becomes of a running job, and which jobs want its GPUs."""
         left_s = self.until.get(row, math.nan) - snapshot.now
         if math.isnan(left_s):
             return []
@@ -130,7 +130,7 @@ class LeaseTurns:
         return [f"its lease ends {_in(left_s)}{then}"]
 
     def _leases(self, snapshot: Snapshot, row: int) -> list[str]:
-        """Who is before a job that waits, and until when."""
+        """Which jobs are before a waiting job, and until when they hold GPUs."""
         before = self._names(snapshot, [other for other in self.ahead(snapshot, row) if other != row])
         words = [f"before it: {before}"] if before else []
         winners = [winner for winner in self._won if winner in self.until]

@@ -1,9 +1,9 @@
-"""Themis — serve the apps whose finish suffers most from the others, by auctions of GPUs for one lease.
+"""Themis — serve the apps that suffer most from sharing the cluster, by auctions of GPUs for one lease.
 
 Paper     Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020
 Decides   order, preemption, placement; the number of GPUs of jobs that run on several
 Needs     duration, speed by GPU type, number and placement of GPUs
-Idea      1. ρ of an app is the time it takes beside the others over that on its part of the cluster alone.
+Idea      1. ρ of an app is the time it takes on the shared cluster over that on its part of it alone.
           2. GPUs whose lease has ended are offered to the worst 1 - f of all apps that want more.
           3. They bid 1/ρ for groups of GPUs; the allocation with the largest product wins, and each winner
              keeps the fraction of its bundle by which it does not make the others worse off.
@@ -74,7 +74,7 @@ class Themis:
         self._members = Members(self.parameters.groups)
         self._leases = Leases(self.parameters.lease_s)
         self._turns = LeaseTurns(lambda: (), (), {})
-        """What was told when GPUs were last handed out."""
+        """What was reported of each app when GPUs were last handed out."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
         leases, members = self._leases, self._members
@@ -104,20 +104,20 @@ class Themis:
         return self._decision(snapshot, memory, market, order, standing, others)
 
     def _has_only_renewals(self, snapshot: Snapshot, memory: Memory) -> bool:
-        """True if nobody has come or gone, and whoever bids wins what it holds: nobody wants more."""
+        """True if no job came or went, every bidder wins what it holds, and no app wants more."""
         tables = self._tables
         if not tables.fastest_will_do or snapshot.waiting_count or not self._are_the_same(snapshot, memory):
             return False
         return tables.any_will_do or self._bids_alone(snapshot, memory)
 
     def _are_the_same(self, snapshot: Snapshot, memory: Memory) -> bool:
-        """True if those who live are those of the last auction."""
+        """True if the live jobs are those of the last auction."""
         if self._members.is_as_before(memory.get("crowd")):
             return True
         return bool(_live(snapshot).tolist() == memory.get("rows"))
 
     def _bids_alone(self, snapshot: Snapshot, memory: Memory) -> bool:
-        """True if those whose leases have ended are of one app, and win what they hold; notes that they do.
+        """True if the leases that have ended belong to one app, which wins what it holds; notes that it does.
 
         That is so where each holds its gang on its fastest type, and more is on offer than is solved exactly.
         """
@@ -142,7 +142,7 @@ class Themis:
     # -- one auction -------------------------------------------------------------------------------
 
     def _hand_out(self, snapshot: Snapshot, memory: Memory, market: OpenMarket, order: list[int]) -> None:
-        """The auction among the worst of `order`, then what is left."""
+        """Hold the auction among the worst of `order`, then hand out what is left."""
         if not self.parameters.auction:
             _to_all(market, order)
             return
@@ -155,7 +155,7 @@ class Themis:
         _to_all(market, inside)
 
     def _auction(self, market: OpenMarket, bidders: list[int]) -> None:
-        """Groups by the greatest gain, and what is paid for them."""
+        """Hand out groups by the greatest gain, and take the payments."""
         counts = market.estimates.counts
 
         def pays(bidder: int) -> bool:
@@ -166,7 +166,7 @@ class Themis:
             market.pay(bidder, kept_of(market.gained(bidder), fraction))
 
     def _leftovers(self, snapshot: Snapshot, memory: Memory, market: OpenMarket, outside: list[int]) -> None:
-        """To apps outside the auction, one group at a time, at random, but first where they are already."""
+        """Serve apps outside the auction, one group at a time, at random, first where they already are."""
         if not outside:
             return
         memory["draws"] = draws = memory.get("draws", 0) + 1
@@ -219,7 +219,7 @@ class Themis:
     def _together(self, snapshot: Snapshot, market: OpenMarket, order: list[int], fresh: Holds) -> float:
         """When leases in force will have made room for the smallest gang of the worst app that has nothing.
 
-        What is granted now, `fresh`, counts as free then.  Infinite if nobody lacks room, or no lease that
+        What is granted now, `fresh`, counts as free then.  Infinite if no app lacks room, or no lease that
         ends can make it.
         """
         worst = next((i for i in order if not market.holds[i]), None)
@@ -248,7 +248,7 @@ def _on_kind(snapshot: Snapshot, grant: Grant, kind: int) -> int:
 
 
 def _rhos(market: OpenMarket, standing: list[AppStanding]) -> dict[int, float]:
-    """ρ of each job's app: with what it holds; of one that holds nothing, with the smallest gang."""
+    """ρ of each job's app, with what it holds; for an app that holds nothing, with the smallest gang."""
     return {
         row: stands.rho if math.isfinite(stands.rho) else stands.at_best
         for app, stands in zip(market.apps, standing, strict=True)
@@ -257,7 +257,7 @@ def _rhos(market: OpenMarket, standing: list[AppStanding]) -> dict[int, float]:
 
 
 def _told(market: OpenMarket, standing: list[AppStanding], order: list[int]) -> list[ToldApp]:
-    """How apps stand once everything is handed out, and at which places of `order` they stood before."""
+    """The standing of apps once everything is handed out, and their former places in `order`."""
     place = {i: at for at, i in enumerate(order)}
     return [
         ToldApp(app.rows, math.exp(-value) if held else math.inf, stands.at_best, place.get(i, -1))
@@ -275,7 +275,7 @@ def _live(snapshot: Snapshot) -> Ints:
 
 
 def _to_all(market: OpenMarket, order: list[int]) -> None:
-    """Whatever each app can use, in this order."""
+    """Give each app whatever it can use, in this order."""
     for bidder in order:
         while (market.left or market.scratch.spare) and market.take_any(bidder):
             pass

@@ -1,4 +1,4 @@
-"""Discretised queues by attained service or by Gittins index: who runs, queue by queue."""
+"""Discretised queues by attained service or by Gittins index: which jobs run, queue by queue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RUNNING: Final = int(Phase.RUNNING)
 
 
 class DiscretisedQueues(ByPriority):
-    """Discretised 2D-LAS: queue by queue, in each whoever started first."""
+    """Discretised 2D-LAS: queue by queue, in each the job that started first comes first."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class DiscretisedQueues(ByPriority):
         return Decision(memory, grants, preempt, wake=Wake(at_s=at_s, if_waiting=True), ranking=self)
 
     def rank(self, snapshot: Snapshot, row: Row) -> Any:
-        """Queue, the running ones ahead, then first start; who never ran follows in order of submission."""
+        """Queue, the running ones ahead, then first start; jobs that never ran follow in submission order."""
         level, phase = 2 * self.levels.of(row), snapshot.by_row.phase_of
         if self.keeps_running and phase[row] != _RUNNING and not self.levels.is_returning(row):
             level += 1
@@ -69,7 +69,7 @@ class DiscretisedQueues(ByPriority):
 
 
 class GittinsQueues(DiscretisedQueues):
-    """Discretised 2D-Gittins: queue by queue, in each whoever is likeliest to end within its limit.
+    """Discretised 2D-Gittins: queue by queue, in each the job likeliest to end within its limit first.
 
     The index of a running job changes as it runs; that of a waiting one when the history does.
     """

@@ -1,4 +1,4 @@
-"""Placement by the skew of models: whom it slows down to be spread out is consolidated."""
+"""Placement by the skew of models: jobs that are slowed down by spreading are consolidated."""
 
 from __future__ import annotations
 

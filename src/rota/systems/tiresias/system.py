@@ -57,7 +57,7 @@ class TiresiasParameters:
     metric: ServiceMetric = ServiceMetric.GPU_TIME
     """Service in GPU-seconds, or in seconds run."""
     promote: float = 0.0
-    """PROMOTEKNOB: waiting time over run time at which a job returns to the first queue; 0 is never."""
+    """PROMOTEKNOB: waiting time over run time at which a job returns to the first queue; 0 means never."""
     skew: bool = False
     """Consolidate models with a skew above `pack_limit`, under one switch, and no others."""
     pack_limit: float = 0.3

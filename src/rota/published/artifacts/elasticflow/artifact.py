@@ -3,9 +3,9 @@
 From      pkusys/ElasticFlow, ElasticFlow/scheduler (04a0109), as its runs show it
 Clock     `elasticflow-ef`: events closer than a slot are seen together; each job that holds GPUs stops at a
           decision, and ends as the plan says (`Decision.ends`), at a whole slot after it
-Differs   from the paper: plans climb backwards from the deadline; all who come together are refused together,
+Differs   from the paper: plans climb backwards from the deadline; jobs coming at once are refused together,
           also for a job that was late before; surplus goes to the job whose GPU time grows most by it; all
-          jobs are placed anew at each decision, the largest first
+          jobs are placed again at each decision, the largest first
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _REFUSED = "its deadline, or that of another job, cannot be kept with those that
 
 
 class ElasticFlowArtifact:
-    """All jobs planned anew at each moment at which it is asked, once.
+    """All jobs planned again at each moment at which it is asked, once.
 
     Memory    `rows`     live rows that were accepted
-              `order`    the same as the last decision left them: in this order if their deadlines are equal
+              `order`    those rows as the last decision left them: in this order if their deadlines are equal
               `at_risk`  rows whose promise was last said to be at risk
               `paused`   as in `ElasticFlow`
               with `refuse=no`  that of `EventList`
@@ -107,7 +107,7 @@ class ElasticFlowArtifact:
         return self._node_gpus
 
     def _as_before(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        """Nothing has happened since the last decision: it stands."""
+        """The last decision, which stands because nothing has happened since."""
         reasons = dict.fromkeys(snapshot.waiting.tolist(), _LATER)
         wake = Wake(memory["wake_s"], Event.ANY)
         return Decision(memory, reasons=reasons, wake=wake, ends=memory["ends"])
@@ -115,7 +115,7 @@ class ElasticFlowArtifact:
     def _planned(
         self, asks: Sequence[ShareAsk], new: Sequence[ShareAsk], gpus: int, now: float, stays: set[int]
     ) -> tuple[Climbed, set[int]]:
-        """What becomes of those who are planned for, and the rows of the refused, none of them of `stays`."""
+        """What becomes of the planned jobs, and the rows of the refused, none of them of `stays`."""
         slot_s = self.parameters.slot_s
         got = climbed(asks, gpus, now, slot_s, gives=True)
         if got.in_time or not self.parameters.refuse:
@@ -129,9 +129,9 @@ class ElasticFlowArtifact:
     def _promises(
         self, memory: Memory, asks: Sequence[ShareAsk], got: Climbed, known: set[int]
     ) -> dict[int, Promise]:
-        """New promises, and those that are at risk now or were until now, by the plans before any raise.
+        """New promises, and promises at risk now or until now, by the plans before any raise.
 
-        So the authors count who is in time; the standstill is not in it.
+        The authors count the jobs in time in this way; the standstill is not in it.
         """
         if not self.parameters.refuse:
             return {}
@@ -159,7 +159,7 @@ def _by_nodes(node_gpus: int, asks: Sequence[ShareAsk], got: Climbed, began: Seq
 def _place(
     snapshot: Snapshot, shares: dict[int, int], node_gpus: set[int], *, is_alone: bool
 ) -> tuple[list[Grant], list[int]]:
-    """From the first GPU on, one after the other; by buddies where GPUs are not all alike."""
+    """Grants from the first GPU on, one after the other; by buddies where GPUs are not all alike."""
     is_simple = snapshot.plain and is_alone and len(node_gpus) == 1 and not snapshot.occupancy.down
     powers = all(gpus & (gpus - 1) == 0 for gpus in [*shares.values(), *node_gpus])
     if not (is_simple and powers and all(snapshot.jobs.can(row) == _ALL for row in shares)):

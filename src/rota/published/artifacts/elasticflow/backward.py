@@ -59,7 +59,7 @@ class Planned:
     """One job while a decision is made."""
 
     def __init__(self, ask: ShareAsk, levels: list[int], speeds: list[float], due_s: float) -> None:
-        """`ask` has moments and rates in seconds; `speeds` are those of `levels`, of which the first is 0."""
+        """`ask` has moments and rates in seconds; `speeds` are those of `levels`, the first of which is 0."""
         self.ask, self.levels, self.speeds, self.due_s = ask, levels, speeds, due_s
         self.work: float = ask.work
         self.plan: SlotPlan = NOT_PLANNED
@@ -164,7 +164,7 @@ class Pieces:
 
 
 class BackwardPlanner:
-    """Plans of single jobs on a cluster of so many GPUs, from `now` on."""
+    """Plans of single jobs on a cluster of a given number of GPUs, from `now` on."""
 
     def __init__(self, gpus: int, now: float, slot_s: float) -> None:
         self.gpus, self.now, self.slot_s = gpus, now, slot_s
@@ -177,7 +177,7 @@ class BackwardPlanner:
         return self.now + self._slots(moment - self.now)
 
     def plan(self, job: Planned, free: Steps, first: int | None = None) -> SlotPlan:
-        """What `job` is given of `free`; with `first`, so many GPUs until the next step of it or the end.
+        """What `job` is given of `free`; with `first`, that many GPUs until the next step of it or the end.
 
         One that cannot be in time gets its largest level whenever it is free.
         """
@@ -214,7 +214,7 @@ class BackwardPlanner:
     def _forward(
         self, job: Planned, left: float, pieces: Pieces, steps: Steps, level: int, turn: int
     ) -> SlotPlan:
-        """From now on: the lower level, from piece `turn` on the higher one, until the work is done."""
+        """The plan from now on: the lower level, from piece `turn` the higher one, until the work is done."""
         levels, speeds, starts = job.levels, job.speeds, pieces.starts
         last = len(starts) - 1
         for place in range(last + 1):
@@ -235,7 +235,7 @@ class BackwardPlanner:
     def _late(
         self, job: Planned, left: float, free: Steps, since: float, steps: Steps, first: int | None
     ) -> SlotPlan:
-        """From the deadline on, whatever is free of the largest level."""
+        """The plan from the deadline on: the largest level that is free in each step."""
         top = len(job.levels) - 1
         gpus_free = 0
         for at_s, gpus in free:
@@ -258,5 +258,5 @@ class BackwardPlanner:
 
 
 def _merged(steps: Steps) -> Steps:
-    """Without the steps that change nothing."""
+    """The steps without steps that change nothing."""
     return [step for i, step in enumerate(steps) if not i or steps[i - 1][1] != step[1]]

@@ -1,8 +1,8 @@
 """All jobs planned together, and what is left handed out: in C where it could be built (`climb.c`).
 
-Where it could not, `hand_out.py` takes the same steps, twenty times slower, and ends at the same bits.
+Without C, `hand_out.py` takes the same steps, twenty times slower, with the same result to the bit.
 
-Interpreted in any case: compiled, an array is let go as soon as its address has been taken.
+This module is interpreted in any case: if compiled, an array is freed as soon as its address has been taken.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_MEMORY = 1
 
 
 def climbed(asks: Sequence[ShareAsk], gpus: int, now: float, slot_s: float, *, gives: bool) -> Climbed:
-    """What becomes of `asks`, by deadline, on so many GPUs; with `gives` what they leave is handed out."""
+    """What becomes of `asks`, by deadline, on `gpus` GPUs; with `gives` what they leave is handed out."""
     library = native.library(SOURCE)
     if library is None:
         return climbed_in_steps(asks, gpus, now, slot_s, gives=gives)
@@ -82,7 +82,7 @@ def _in_c(
 
 @cache
 def _climb_of(library: ctypes.CDLL) -> Any:
-    """Its function, which is told once what it takes: saying so at each call costs as much as the plans."""
+    """Its function, with types declared once: doing so at each call costs as much as the plans."""
     climb, at = library.climb, ctypes.c_void_p
     number, real = ctypes.c_int64, ctypes.c_double
     climb.argtypes = [number, *[at] * 6, number, real, real, ctypes.c_int, *[at] * 12]

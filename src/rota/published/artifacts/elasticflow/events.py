@@ -2,7 +2,7 @@
 
 Each decision notes for every job that has begun the next moment at which its plan changes, and never takes
 one back.  A moment goes when it has come, or with the end of a job that was planned for it: whenever the end
-of a job moves away from a moment, and nobody else ends then, whatever was noted for that moment goes too.
+of a job moves away from a moment, and no other ends then, whatever was noted for that moment goes too.
 Ends move when a job is planned again, when it is raised, and once more when the standstill of the decision is
 added to the end of each job that holds GPUs: the seconds of the round less those that the job could work.
 """
@@ -34,7 +34,7 @@ class EventList:
         got: Climbed,
         worked_s: Callable[[int], float],
     ) -> None:
-        """`got` is what becomes of `asks`, by deadline; `worked_s` as `Snapshot.worked_s`."""
+        """`got` is the result for `asks`, by deadline; `worked_s` as `Snapshot.worked_s`."""
         self._asks, self._got = asks, got
         live = {ask.row for ask in asks}
         self._noted = {at_s for at_s in memory.get("noted", ()) if at_s > now}
@@ -55,7 +55,7 @@ class EventList:
                 self.began.append(row)
 
     def _begin(self) -> None:
-        """Who is planned to have GPUs now begins, by arrival; of the others it is noted when they will."""
+        """Jobs planned to have GPUs now begin, by arrival; for the others it is noted when they will."""
         asks, got, began = self._asks, self._got, set(self.began)
         fresh = [place for place, ask in enumerate(asks) if ask.row not in began]
         for place in sorted(fresh, key=lambda place: (asks[place].submit_s, asks[place].row)):
@@ -65,7 +65,7 @@ class EventList:
                 self._noted.add(got.begins[place])
 
     def close(self, memory: Memory) -> float:
-        """All is given out: remember the list; returns the next moment noted in it."""
+        """Remember the list once all is given out; returns the next moment noted in it."""
         asks, got, began = self._asks, self._got, set(self.began)
         changes = zip(asks, got.changes, strict=True)
         self._noted.update(at_s for ask, at_s in changes if ask.row in began and at_s < math.inf)
@@ -85,7 +85,7 @@ class EventList:
             self._ends[row] = end_s
 
     def _leave(self, row: int) -> None:
-        """`row` does not end any more when it did, and takes what is noted for that moment with it."""
+        """Note that the end of `row` has moved; whatever is noted for the old moment goes too."""
         end_s = self._ends.pop(row, None)
         if end_s is not None and end_s not in self._ends.values():
             self._noted.discard(end_s)

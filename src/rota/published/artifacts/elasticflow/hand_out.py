@@ -1,4 +1,4 @@
-"""What plans leave goes to whoever's GPU time grows most by it, as in the authors' elastic modes."""
+"""Gives what plans leave to the job whose GPU time grows most by it, as in the authors' elastic modes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rota.systems.elasticflow.asks import ShareAsk
 
 
 class Climbed(NamedTuple):
-    """What becomes of some jobs, by their place: plans first, then what was handed out besides."""
+    """Results for some jobs, by their place: plans first, then what was handed out besides."""
 
     in_time: bool
     """All were planned to be done by their deadlines."""
@@ -34,13 +34,13 @@ class Climbed(NamedTuple):
     order: list[int]
     """Places, in the order in which the last step left them."""
     raised: list[tuple[int, float]]
-    """Who was raised by each step, and when it ends since."""
+    """The job raised by each step, and when it ends since."""
 
 
 def climbed_in_steps(
     asks: Sequence[ShareAsk], gpus: int, now: float, slot_s: float, *, gives: bool
 ) -> Climbed:
-    """As `climb.climbed`."""
+    """Computes in steps what `climb.climbed` computes."""
     planner = BackwardPlanner(gpus, now, slot_s)
     jobs = [Planned.of(ask) for ask in asks]
     in_time, free = _plan(planner, jobs)
@@ -67,7 +67,7 @@ def climbed_in_steps(
 
 
 def _plan(planner: BackwardPlanner, jobs: Sequence[Planned]) -> tuple[bool, Steps]:
-    """Plan `jobs` one by one: whether all are in time, and what stays free."""
+    """Plan `jobs` one by one: returns whether all are in time, and what stays free."""
     free: Steps = [(planner.now, planner.gpus)]
     in_time = True
     for job in jobs:
@@ -79,7 +79,7 @@ def _plan(planner: BackwardPlanner, jobs: Sequence[Planned]) -> tuple[bool, Step
 
 
 class ArtifactSurplus:
-    """GPUs that are free now, level by level, to the job whose GPU time grows most for each of them."""
+    """Gives GPUs that are free now, level by level, to the job whose GPU time grows most for each."""
 
     def __init__(self, planner: BackwardPlanner, jobs: Sequence[Planned], free: Steps) -> None:
         self._planner, self.ordered, self._free = planner, list(jobs), free
@@ -90,7 +90,7 @@ class ArtifactSurplus:
         """Rows and new ends, step by step."""
 
     def hand_out(self) -> None:
-        """Until nobody can be raised; `ordered` is as the last step left it."""
+        """Raise jobs until no job can be raised; `ordered` is as the last step left it."""
         if not self._left:
             return
         self._sort(self.ordered)
@@ -106,13 +106,13 @@ class ArtifactSurplus:
         return 0 < job.next_level - job.gpus <= self._left
 
     def _sort(self, jobs: Sequence[Planned]) -> None:
-        """Work out the keys of `jobs` anew; equal keys stay as they stood."""
+        """Compute the keys of `jobs` again; equal keys keep their order."""
         for job in jobs:
             self._keys[job.ask.row] = self._key(job)
         self.ordered.sort(key=lambda job: -self._keys[job.ask.row])
 
     def _key(self, job: Planned) -> float:
-        """GPU-seconds that the next level adds for each GPU of it; who has nothing comes first."""
+        """GPU-seconds that the next level adds for each GPU of it; a job that has nothing comes first."""
         self._plans.pop(job.ask.row, None)
         if not self._fits(job):
             return -math.inf

@@ -2,7 +2,7 @@
 
 Jobs of g GPUs share sets of ceil(g / GPUs of a node) whole nodes.  The first jobs of a set run, as many
 as it can hold; the others wait in it for their turn.  At each step sets are opened and closed so that the
-nodes are divided among the sizes in proportion to demand.  Nothing is known of where else a job could run.
+nodes are divided among the sizes in proportion to demand.  Where else a job could run is not considered.
 
 The order of every list matters, since runs of those simulators are repeated exactly: sets of a size are
 sorted by the number of jobs they were ever dealt, stably, and free nodes are taken in the order they became
@@ -21,16 +21,16 @@ class NodeSet(TypedDict):
 
     nodes: list[int]
     jobs: list[int]
-    """In order of turns: the first ones run."""
+    """Jobs in order of turns: the first ones run."""
     dealt: int
-    """Jobs it was given since it was opened or dealt again; those that ended are not taken off."""
+    """Number of jobs given to it since it was opened or dealt again; ended ones are not subtracted."""
 
 
 _Pattern = list[tuple[int, list[int], list[int]]]
 
 
 class _Sum:
-    """What the sets of a size add up to."""
+    """Totals over the sets of a size."""
 
     def __init__(self, sets: list[NodeSet], node_gpus: int, size: int) -> None:
         self.jobs, self.nodes = 0, 0
@@ -71,23 +71,23 @@ class EqualNodeSets:
         self.gpus_of = gpus_of
         self.order = order
         self.changed: set[int] = set()
-        """Sizes of which the sets may be others than at first."""
+        """Sizes whose sets may differ from the first ones."""
         self._shared: set[int] = set()
         """Sizes whose sets belong to another object as well, and are copied before they change."""
         self._sums: dict[int, _Sum] = {}
         self._watched: dict[int, _Pattern] | None = None
         """Patterns of the sizes that have changed since `watch`, as they were then."""
         self._order: list[int] = []
-        """The sizes that there were then."""
+        """The sizes that existed when `watch` was called."""
 
     def copy(self) -> EqualNodeSets:
-        """The same sets, to try steps on; they may not change as long as the copy is in use."""
+        """A copy of the sets, to try steps on; they may not change as long as the copy is in use."""
         others = EqualNodeSets(self.sets.copy(), self.free.copy(), self.node_gpus, self.gpus_of, self.order)
         others._shared, others._sums = set(self.sets), self._sums.copy()
         return others
 
     def _change(self, size: int) -> list[NodeSet]:
-        """The sets of a size, which are about to change."""
+        """The sets of a size, for the caller to change."""
         self._sums.pop(size, None)
         self.changed.add(size)
         if self._watched is not None and size not in self._watched:
@@ -115,7 +115,7 @@ class EqualNodeSets:
         return {row: one["nodes"] for one in self.sets.get(size, ()) for row in self.heads(size, one)}
 
     def watch(self) -> None:
-        """From now on note what changes, for `has_only_passed_nodes`."""
+        """Begin to note changes, for `has_only_passed_nodes`."""
         self._watched, self._order = {}, list(self.sets)
 
     def has_only_passed_nodes(self) -> bool:
@@ -126,9 +126,9 @@ class EqualNodeSets:
         return all(self._pattern(size) == pattern for size, pattern in watched.items())
 
     def _pattern(self, size: int) -> _Pattern:
-        """All that later steps depend on, but for which unused node is where.
+        """All that later steps depend on, except which unused node is where.
 
-        Of each set how many it was dealt, its jobs, and its nodes if it has jobs; else one number for each
+        For each set the number it was dealt, its jobs, and its nodes if it has jobs; else one number for each
         of them.
         """
         return [
@@ -142,7 +142,7 @@ class EqualNodeSets:
         return self.free + [node for one in idle for node in one["nodes"]]
 
     def pass_on(self, before: list[int], times: int) -> None:
-        """A step has only moved unused nodes, from where they were `before`: do that `times` more."""
+        """Repeat `times` more a step that only moved unused nodes from where they were `before`."""
         nodes = self.unused()
         place = {node: at for at, node in enumerate(before)}
         comes_from = [place[node] for node in nodes]
@@ -209,13 +209,13 @@ class EqualNodeSets:
         nodes["dealt"] += 1
 
     def _deal_behind(self, sets: list[NodeSet], row: int) -> None:
-        """To the first set, which then stands behind those that were dealt as many."""
+        """Add `row` to the first set, which then goes behind sets that were dealt as many."""
         sets.append(sets.pop(0))
         self._deal(sets[-1], row)
         _sort(sets)
 
     def _deal_all(self, sets: list[NodeSet], rows: Sequence[int]) -> None:
-        """Each to the first set, which stays ahead of those that were dealt as many."""
+        """Add each row to the first set, which stays ahead of sets that were dealt as many."""
         if rows:
             self._deal(sets[0], rows[0])
             _sort(sets)

@@ -1,4 +1,4 @@
-"""Whose turn it is in sets of nodes, as grants: devices for those who come, and who has to leave."""
+"""Whose turn it is in sets of nodes, as grants: devices for jobs that come, and jobs that have to leave."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def all_turns(snapshot: Snapshot, sets: EqualNodeSets) -> tuple[list[Grant], lis
 def changed_turns(
     snapshot: Snapshot, sets: EqualNodeSets, before: Mapping[int, Sequence[NodeSet]]
 ) -> tuple[list[Grant], list[int]]:
-    """The same where everybody holds what the last decision gave to his set, when the sets were `before`.
+    """The turns where every job holds what the last decision gave its set, when the sets were `before`.
 
-    Only the sizes of which the sets have changed are looked at.
+    Only the sizes whose sets have changed are looked at.
     """
     grants: list[Grant] = []
     heads, sat = set[int](), dict[int, list[int]]()

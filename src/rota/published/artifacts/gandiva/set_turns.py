@@ -44,12 +44,12 @@ _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
 
 MOST_AHEAD = 64
-"""Steps that are looked ahead at once: what is news by then was looked at in vain."""
+"""Steps looked ahead at once: an event before them makes the rest useless."""
 _NOBODY: frozenset[int] = frozenset()
 
 
 class _Ahead:
-    """What will be at the next step that is asked for, if nothing happens until then."""
+    """The state at the next step that is asked for, if nothing happens until then."""
 
     def __init__(
         self, memory: Memory, at_s: float, sets: EqualNodeSets, queue: list[int], moves: bool
@@ -89,7 +89,7 @@ class SetTurns:
         """Jobs whose turn it was at the last decision; -1 before the first."""
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        """One step; asks for another as long as steps change something."""
+        """Carry out one step; asks for another as long as steps change something."""
         now = snapshot.now
         if not memory or not self._is_of(snapshot, memory):
             self._adopt(snapshot, memory)
@@ -267,7 +267,7 @@ class SetTurns:
                 memory["lent"].append(node)
 
     def _take_back(self, snapshot: Snapshot, memory: Memory) -> None:
-        """Lent nodes on which nothing runs any more are free."""
+        """Free lent nodes on which nothing runs any more."""
         if not memory["lent"]:
             return
         node_of = snapshot.occupancy.free.node_of
@@ -279,7 +279,7 @@ class SetTurns:
     # -- one step ----------------------------------------------------------------------------------
 
     def _place_arrivals(self, snapshot: Snapshot, memory: Memory, sets: EqualNodeSets) -> None:
-        """Jobs that are in no list yet."""
+        """Place jobs that are in no list yet."""
         live = [row for row in _live(snapshot) if self._in_sets(snapshot, row)]
         queue = memory["queue"]
         queue[:] = [row for row in queue if snapshot.by_row.phase.item(row) == _PENDING]
@@ -327,7 +327,7 @@ def _quiet_step(sets: EqualNodeSets, queue: list[int], now: float, total_gpus: i
 def _quiet_steps(
     sets: EqualNodeSets, queue: list[int], now: float, total_gpus: int, most: int
 ) -> tuple[int, bool]:
-    """One such step and all that will be like it, `most` in all: how many, and whether they change anything.
+    """One such step and all equal ones after it, `most` in all: how many, and whether they change anything.
 
     A step that only opens sets for which there are no jobs, and gives up those of the last one, passes unused
     nodes on; so does the next, until a turn passes.
@@ -347,14 +347,14 @@ def _quiet_steps(
 
 
 def _after(now: float, steps: int) -> float:
-    """The moment so many steps later."""
+    """The moment `steps` steps later."""
     for _ in range(steps):
         now += STEP_S
     return now
 
 
 def _retry(queue: list[int], sets: EqualNodeSets) -> None:
-    """Place what waits; the simulators skip the job behind each one that could be placed."""
+    """Place waiting jobs; the simulators skip the job behind each one that could be placed."""
     place = 0
     while place < len(queue):
         if sets.place(queue[place]):
@@ -365,7 +365,7 @@ def _retry(queue: list[int], sets: EqualNodeSets) -> None:
 def _sits_otherwise(
     ahead: EqualNodeSets, sets: EqualNodeSets, seats: dict[int, dict[int, list[int]]]
 ) -> bool:
-    """True if it is another's turn than in `sets`, or his on other nodes; `seats` keeps those of `sets`."""
+    """True if another job has the turn than in `sets`, or on other nodes; `seats` keeps those of `sets`."""
     for size in ahead.changed:
         if size not in seats:
             seats[size] = sets.seats(size)

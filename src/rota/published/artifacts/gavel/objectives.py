@@ -40,7 +40,7 @@ _TOLERANCE = 0.05
 
 
 class ProblemOfAuthors(GavelProblem):
-    """Pairs without any worth are entries too: they move the point at which the solver ends."""
+    """Counts pairs without any worth as entries too: they move the point at which the solver ends."""
 
     all_pairs = True
 
@@ -53,7 +53,7 @@ def seen_by_authors(rates: Floats, rules: ObjectiveRules) -> Floats:
 
 
 def _fifo(problem: GavelProblem) -> Shares:
-    """By arrival, each job has the fastest type with room, whether it runs there or not.
+    """In order of arrival, each job has the fastest type with room, whether it runs there or not.
 
     With pairs, the first job without room has left the line already when partners are looked for.
     """
@@ -110,7 +110,7 @@ def _drawn(problem: GavelProblem) -> Floats:
 
 
 def _shortest(problem: GavelProblem) -> Shares:
-    """By the time that the work left takes; each job has the fastest type with room, runnable or not."""
+    """In order of the time left, each job has the fastest type with room, whether it runs there or not."""
     quotas = RoundQuotas.of(problem.snapshot)
     return problem.by_job(fastest(problem, by_work_left(problem), quotas, _all_types(problem), stop=False))
 

@@ -52,7 +52,7 @@ class OptimusOfPollux:
 
     def __init__(self) -> None:
         self._last: tuple[object, ...] = ()
-        """Jobs, their steps left and what was down at the last decision that changed nothing."""
+        """Jobs, their steps left and the nodes down at the last decision that changed nothing."""
         self._cluster: Cluster | None = None
         self._rates: Array | None = None
         self._curves: list[list[float]] = []

@@ -2,8 +2,8 @@
 
 It differs from `systems/pollux/search.py` in what decides where there are more jobs than GPUs.  Members are
 kept for fitness or for utility, as long as no other one is better in both, so that few of them are near the
-fittest.  Entries are raised by node: two on each that has room, be there ten jobs or a hundred, and none on
-one that is full. And where several jobs on several nodes meet, all jobs behind the second one leave the
+fittest.  Entries are raised by node: two on each that has room, whether ten jobs or a hundred, none on
+a full one.  And where several jobs on several nodes meet, all jobs behind the second one leave the
 node.
 """
 
@@ -39,7 +39,7 @@ class PublishedSearch(Search):
         self._values = np.zeros((0, 2))
         """Fitness and utility of each member."""
         self._gaps: Floats = np.zeros(0)
-        """How far its neighbours on its front are from each other."""
+        """Distance between each member's neighbours on its front."""
         self._prints: Floats = np.zeros(0)
         """A number for each member, by which copies are known."""
         bits = 51 - _JOB_BITS - int(problem.capacity.sum()).bit_length()  # whole numbers of 53 bits are exact
@@ -47,7 +47,7 @@ class PublishedSearch(Search):
         self._node_print = random.integers(0, 1 << max(bits, 1), self.nodes).astype(float)
 
     def _chosen(self, states: Array, scores: Floats, many: int) -> tuple[Array, Floats]:
-        """The first fronts; of the last of them those that are farthest from others."""
+        """The first fronts; from the last of them the members farthest from others."""
         known = len(self._values)
         new, prints = self._seen(np.ascontiguousarray(states[:, known:]), scores[known:])
         values = np.concatenate((self._values, new)) if known else new
@@ -104,7 +104,7 @@ class PublishedSearch(Search):
         return np.concatenate((one, other), axis=1)
 
     def _winners(self, many: int) -> Ints:
-        """Of two members the one that is better in both, else that with more room around it."""
+        """Winners of pairs of members: the better in both, else the one with more room around it."""
         members = len(self._values)
         rounds = math.ceil(2 * many / members)
         drawn = np.concatenate([self.random.permutation(members) for _ in range(rounds)])
@@ -140,7 +140,7 @@ class PublishedSearch(Search):
 
 
 def power_mean(mean: Floats, power: float) -> Floats:
-    """The power mean, from the mean of what jobs are worth (`Speedups.worth`)."""
+    """The power mean, from the mean of the jobs' worth (`Speedups.worth`)."""
     if power == 0.0:
         geometric: Floats = np.exp(mean)
         return geometric

@@ -67,7 +67,7 @@ class PolluxOfAuthorsParameters:
         self.as_pollux()
 
     def as_pollux(self) -> PolluxParameters:
-        """The same for the paper's policy, without an early end of searches; InputError if they do not do."""
+        """These parameters for the paper's policy, without early end of searches; InputError if invalid."""
         return PolluxParameters(**asdict(self), patience=max(self.generations, 1))
 
 

@@ -9,7 +9,7 @@ Idea      siasosp23/artifacts, `sia-simulator`; its policies `mip` and `sia_fix`
              candidates of batches are not clipped;
           2. `authors`: a restart is taken to cost other seconds for each workload;
           3. `fixed`: their separate program for jobs of one size, which maximises (`power=0.5`).  The least
-             of a job of which something is known is worth 1, that of others the GPUs that it asks for.
+             of a job with known speeds is worth 1, that of others the GPUs that it asks for.
 Departs   GPUs that fall idle within a round wait for the next one.
 Checked   authors' simulator, 40 jobs: mean completion -0.2 % (`authors`), +0.1 % (`fixed`); docs/fidelity.md
 """
@@ -31,11 +31,11 @@ from rota.systems.sia.policy import SiaRounds, fixed_batch
 from rota.systems.sia.system import PAPER
 
 RESTART_S = {"deepspeech2": 25.0, "imagenet": 250.0, "cifar10": 30.0, "bert": 120.0, "yolov3": 45.0}
-"""Seconds that a restart is taken to cost in the authors' policy, by workload; `restart_s` for all others."""
+"""Assumed cost of a restart in the authors' policy, in seconds by workload; `restart_s` for all others."""
 
 
 class SimulatorRounds(SiaRounds):
-    """Rounds in which a job has to start before anything is known of it."""
+    """Sia's rounds in which a job has to start before anything is known of it."""
 
     clips = False
     alone_known = False
@@ -72,7 +72,7 @@ class SiaFixedParameters(SiaParameters):
     """Parameters of `sia@fixed`."""
 
     power: float = 0.5
-    """Power of goodput in the objective (p), the sum of which is maximised."""
+    """Power of goodput in the objective (p), whose sum is maximised."""
 
 
 @register(

@@ -9,7 +9,7 @@ Differs   1. No auction, no leases, no placement: in each slot x, the fraction o
              so that slow jobs have the larger ρ.
           3. Seconds since submission are counted up to the last slot in which a job came or went.
           4. x is where their solver ends (`solvers.ratio_walk`), among more than 150 jobs the centre of all
-             that are optimal (`solvers.worst_ratio`).  Who is alike keeps its order.
+             that are optimal (`solvers.worst_ratio`).  Jobs that are alike keep their order.
 Clock     `elasticflow-themis`: slots from the first arrival on, all that happens in one is seen at its end
 """
 
@@ -55,7 +55,7 @@ class Slots:
         order, is_new = self._follow(snapshot, memory)
         capacity = snapshot.cluster.gpus - len(snapshot.occupancy.down)
         suffices = snapshot.plain and snapshot.jobs.gpus[order].sum() <= capacity
-        # While all run, nothing depends on x, and equal parts are the same until somebody comes or goes.
+        # While all run, nothing depends on x, and equal parts are the same until a job comes or goes.
         if len(order) and (is_new or not suffices):
             alone = self._alone(snapshot, memory, order, capacity)
             if not suffices:
@@ -70,7 +70,7 @@ class Slots:
         return Decision(memory, grants, preempt, wake=wake, reasons=reasons)
 
     def _follow(self, snapshot: Snapshot, memory: Memory) -> tuple[Ints, bool]:
-        """The live rows in the order of the last slot, new ones at the end; true if anybody came or went."""
+        """The live rows in the order of the last slot, new ones at the end; true if any job came or went."""
         live = np.sort(np.concatenate((snapshot.waiting, snapshot.running)))
         live = live[snapshot.jobs.gpus[live] > 0]
         before: Ints = memory.get("order", np.zeros(0, dtype=np.int64))
@@ -82,7 +82,7 @@ class Slots:
         return np.concatenate((stays, new)), is_new
 
     def _alone(self, snapshot: Snapshot, memory: Memory, order: Ints, capacity: int) -> Floats:
-        """What stands below the line of ρ, for each of `order`."""
+        """The denominator of ρ, for each row of `order`."""
         jobs = snapshot.jobs
         part = np.ceil(capacity / len(order)) / (jobs.gpus[order] * jobs.gpu_share[order])
         share = np.maximum(part / np.maximum(part, 1.0), 1e-9)
@@ -119,7 +119,7 @@ def _left(snapshot: Snapshot, rows: Ints) -> Floats:
 
 
 def _run(snapshot: Snapshot, order: Sequence[int]) -> tuple[list[Grant], list[int]]:
-    """Who runs in `order` as far as there is room, each where it was if nobody before it is there."""
+    """Jobs that run in `order` as far as there is room, each where it was if no job before it is there."""
     fit = Fitter(snapshot, consolidate)
     scratch = fit.scratch(snapshot)
     held = {row: grant for row, grant in snapshot.grants.items() if grant.devices}

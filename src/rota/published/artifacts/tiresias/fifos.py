@@ -3,8 +3,8 @@
 From      petuum/adaptdl (osdi21-artifact), `simulator/tiresias.py`
 Differs   1. A queue is a list: new jobs go to the tail of the first, demoted ones to the tail of the next.
              Whether a job runs does not move it.
-          2. The running set is taken anew from the queues at each look, skipping what does not fit.
-          3. Nobody is promoted, and a running job keeps its GPUs as long as it runs.
+          2. The running set is taken from the queues again at each look, skipping what does not fit.
+          3. No job is promoted, and a running job keeps its GPUs as long as it runs.
           4. GPUs are taken from the node with most of them free, repeatedly.
           Its limit is 16 GPU-hours (`limits=57600`), its looks are the ticks of the semantics `pollux`.
 """
@@ -25,7 +25,7 @@ _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 
 
 class Fifos(ByPriority):
-    """Who is in which queue, and where in it.
+    """Which jobs are in which queue, and where in it.
 
     Memory    `seats`  queue and place of each live job that was demoted; all others are in the first queue
               `tail`   the place given out last
@@ -51,12 +51,12 @@ class Fifos(ByPriority):
         return Decision(memory, grants, preempt, wake=Wake(at_s=at_s), ranking=self)
 
     def rank(self, snapshot: Snapshot, row: int) -> Any:
-        """Queue and place; who was never demoted sits in order of submission."""
+        """Queue and place; a job that was never demoted sits in order of submission."""
         queue, place = self.seats.get(row, (0, 0))
         return queue, place
 
     def _forget(self, snapshot: Snapshot) -> None:
-        """Drop the seats of those that have left."""
+        """Drop the seats of jobs that have left."""
         changed = snapshot.changes(self._cursor)
         phase = snapshot.by_row.phase
         for row in list(self.seats) if changed is None else changed:
@@ -76,7 +76,7 @@ class Fifos(ByPriority):
         return jobs.ran_s(row) * (snapshot.gpus_of[row] if self.by_gpus else 1)
 
     def _full_s(self, snapshot: Snapshot, row: int, gpus: int) -> float:
-        """When `row` will have had enough for its queue, if it runs on."""
+        """When `row` will have reached the limit of its queue, if it runs on."""
         queue = self.seats[row][0] if row in self.seats else 0
         rate = gpus if self.by_gpus else 1
         left = self.limits[queue] - self._service(snapshot, row)

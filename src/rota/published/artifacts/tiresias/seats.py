@@ -1,7 +1,7 @@
 """The queues of Tiresias as the authors' simulator keeps them, where it differs from the paper.
 
 From      SymbioticLab/Tiresias, `simulator/run_sim.py` (`dlas`, `dlas-gpu`, `dlas-gpu-N`, `dlas-gpu-gittins`)
-Differs   1. Queues are lists.  Whoever is demoted or promoted goes to the tail; at the end of each step
+Differs   1. Queues are lists.  A job demoted or promoted goes to the tail; at the end of each step
              the running jobs of a queue move ahead of the waiting ones, keeping their order otherwise.
           2. A job's service is only looked at when something happens, and it falls one queue at a time.
           3. The next look is planned for floor((limit - seconds run) / GPUs) from now, where the limit is in
@@ -36,7 +36,7 @@ _AHEAD, _BEHIND = 0, 1
 
 
 class Seats(ByPriority):
-    """Who sits where in which queue.
+    """The seat of each job in its queue.
 
     Memory    `seats`  per live job: queue, half of it, place in that half
               `runs`   per live job: seconds run that do not count any more, seconds waited that count
@@ -98,7 +98,7 @@ class Seats(ByPriority):
     # -- what is remembered ------------------------------------------------------------------------
 
     def _recall(self, snapshot: Snapshot, memory: Memory) -> None:
-        """Take the memory up; with an empty one, jobs that run sit in order of their first start."""
+        """Take over the memory; if it is empty, running jobs sit in order of their first start."""
         if self.quantum is not None:
             self._learn(snapshot, self.quantum)
         if "seats" not in memory:
@@ -116,7 +116,7 @@ class Seats(ByPriority):
             self._gittins = SimulatorGittins(history, quantum)
 
     def _forget(self, live: list[int]) -> None:
-        """Drop the seats of jobs that have left; everyone in `live` has one."""
+        """Drop the seats of jobs that have left; every job in `live` has one."""
         if len(self.seats) > len(live):
             for row in set(self.seats).difference(live):
                 del self.seats[row], self.runs[row]
@@ -167,7 +167,7 @@ class Seats(ByPriority):
         self.order.move(snapshot, row)
 
     def _reseat(self, snapshot: Snapshot, memory: Memory, run_now: list[int], preempt: list[int]) -> None:
-        """Running jobs move ahead in their queues, preempted ones to the front of those that wait."""
+        """Move running jobs ahead in their queues, and preempted jobs to the front of the waiting ones."""
         for row in run_now:
             if self.seats[row][1] == _BEHIND:
                 self._sit(snapshot, row, [self.seats[row][0], _AHEAD, self._tail(memory)])

@@ -109,7 +109,7 @@ class TiresiasOfAuthors:
     parameters=TiresiasSimulatorParameters,
 )
 class TiresiasOfElasticFlow(TiresiasOfAuthors):
-    """The same lists; start-up is not service."""
+    """The authors' lists; start-up is not service."""
 
     is_elasticflow = True
 
