@@ -39,7 +39,7 @@ _NOT_A_RUN: Final = Purpose.PROFILE
 _END: Final = int(Event.END)
 _IDLE: Final = int(Event.IDLE)
 _HASTE: Final = 50.0
-"""After a refusal the policy is asked again at most so many times within `retry_s`, but for what happens."""
+"""Most calls of the policy within `retry_s` after a refusal, besides those that events cause."""
 
 Rules = Callable[[State, Decision], Sequence[Breach]]
 """What a world forbids beyond the guard's rules."""
@@ -73,7 +73,7 @@ class Loop:
         self.retry_s = retry_s
         """Seconds after which the policy is asked again when part of its decision was refused."""
         self.rules = rules
-        """Further rules of this world, live: their breaches are refused like those of the guard."""
+        """Further rules of a live world: a breach is refused as one of the guard's rules is."""
         self.state = state if state is not None else State(world.jobs, world.cluster, world.progress)
         self._is_plain = False
         """True if the present decision only starts, preempts and moves jobs that ask for nothing but GPUs."""
@@ -409,7 +409,7 @@ class Loop:
         if decision.reservations is not None:
             state.reservations = tuple(decision.reservations)
         changes: list[Change] = []
-        limited = state.special and decision.grants and not self._is_plain  # else nobody asks for memory
+        limited = state.special and decision.grants and not self._is_plain  # else no job asks for memory
         out = put_out(state, decision, self.world) if limited else ()
         changes += [Change(row, None, None, stays=False) for row in out if row not in state.running]
         for row in decision.preempt:
@@ -475,7 +475,7 @@ class Loop:
                 changes.append(Change(grant[0], None, grant))
 
     def _adjust(self, grants: Sequence[Grant], changes: list[Change]) -> list[Grant]:
-        """Those of `grants` that claim something else; the others are in nobody's way, and adjusted."""
+        """The `grants` that claim something else; the others affect no other job, and are adjusted."""
         state, moves = self.state, []
         for grant in grants:
             old = state.grants[grant.job]

@@ -71,16 +71,16 @@ class Breeding:
         self._at = ctypes.addressof(self._rules)
 
     def part(self, states: Array, *, everybody: bool) -> None:
-        """At most one job on several nodes uses a node; `everybody` behind the second of more leaves it."""
+        """Leave each node at most one job that spans nodes; `everybody`: all jobs from the second on leave."""
         self._do.part(self._at, *_lie(states), everybody)
 
     def marked(self, states: Array) -> Array | None:
-        """Who has more than it can use, [member, job]; None if nobody has."""
+        """Jobs with more than they can use, [member, job]; None if there are none."""
         over = np.empty(states.shape[1:], dtype=np.uint8)
         return over if self._do.mark_over(self._at, *_lie(states), _at(over)) else None
 
     def trim(self, states: Array, over: Array, order: Ints) -> None:
-        """Those that are marked keep what comes first in this order of nodes."""
+        """Cut the marked jobs to what they can use, keeping the first nodes in `order`."""
         order = np.ascontiguousarray(order, dtype=np.int64)
         self._do.trim(self._at, *_lie(states), _at(over), _at(order))
 
@@ -112,10 +112,10 @@ def breeding(base: Array, capacity: Array, limit: Array, pinned: Array, most_nod
 
 
 def survivors(values: Floats, prints: Floats, many: int) -> tuple[Ints, Floats] | None:
-    """Who goes on, by front and values [member, 2], and how far its neighbours are; None without the library.
+    """Surviving members, by front and values [member, 2], and crowding of each; None without the library.
 
-    The first fronts, and of the last of them those that are farthest from others; copies, of which `prints`
-    are the same, are left out.
+    The first fronts survive, and from the last of them the members farthest from others; copies, whose
+    `prints` are equal, are left out.
     """
     library = _library()
     if library is None:

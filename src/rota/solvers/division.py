@@ -40,7 +40,7 @@ ALONE = -1
 
 
 def alone(jobs: int) -> Ints:
-    """The entries of so many jobs that share with nobody."""
+    """The entries of `jobs` jobs that share no device."""
     members = np.full((jobs, 2), ALONE)
     members[:, 0] = np.arange(jobs)
     return members
@@ -48,7 +48,7 @@ def alone(jobs: int) -> Ints:
 
 @dataclass(frozen=True)
 class Division:
-    """What is divided among whom."""
+    """The GPUs to divide and the jobs to divide them among."""
 
     members: Ints
     """Jobs of each entry, [entry, 2]; the second is `ALONE` for a job by itself."""
@@ -138,7 +138,7 @@ class Division:
 
 
 def single(gpus: Floats, rates: Floats, capacity: Floats) -> Division:
-    """The division among jobs that share with nobody; `rates` is [job, type]."""
+    """The division among jobs that share no device; `rates` is [job, type]."""
     jobs = len(gpus)
     both = np.zeros((jobs, 2, rates.shape[1]))
     both[:, 0] = rates
@@ -154,7 +154,7 @@ class DemandRows(NamedTuple):
     least: Floats
     slope: Floats | None = None
     jobs: Ints | None = None
-    """Whom the rows are about; None for everybody."""
+    """The jobs that the rows are about; None for all."""
 
 
 class Objective(NamedTuple):
@@ -237,7 +237,7 @@ def _largest_sum(made: LinearProgram, division: Division, demands: DemandRows, f
 
 
 def sum_of(gains: Floats) -> Floats:
-    """What all jobs together gain by each fraction, given gains [entry, 2, type]; 0 where there is nobody."""
+    """What all jobs together gain by each fraction, given gains [entry, 2, type]; 0 where there is no job."""
     total: Floats = gains.sum(axis=1).ravel()
     return total
 
@@ -271,7 +271,7 @@ def _pairs_inside(division: Division, objective: Objective, demands: DemandRows 
 
 
 def _alone_inside(division: Division, objective: Objective, demands: DemandRows | None) -> Answer:
-    """The same where nobody shares: jobs that are alike end alike, so each kind stands in it once."""
+    """The interior answer where no job shares: equal jobs get equal parts, so each kind is listed once."""
     kinds, first = kinds_of(features_of(division, objective, demands))
     if demands is not None:
         demands = _of_kinds(demands, first)
@@ -342,7 +342,7 @@ def _of_kinds(demands: DemandRows, first: Ints) -> DemandRows:
 
 
 def _rows_alone(gpus: Floats, types: int, demands: DemandRows | None) -> SparseRows:
-    """The rows of jobs that share with nobody: GPUs in use of each type, time of each job, demands."""
+    """The rows of jobs that share no device: GPUs in use of each type, time of each job, demands."""
     jobs = len(gpus)
     values = [*[gpus] * types, np.ones(jobs * types)]
     places = None if demands is None else demands.jobs
@@ -374,7 +374,7 @@ def _free(before: int, demands: DemandRows | None) -> Floats | None:
 
 
 def _answer(solution: InnerSolution, before: int, demands: DemandRows | None) -> Answer:
-    """With what is said of the demands if they are those of all."""
+    """The answer, with statements on the demands if they cover all jobs."""
     if demands is None or demands.jobs is not None or solution.status is not SolveStatus.OPTIMAL:
         return Answer(solution.status, solution.value, solution.columns)
     return answer_of(solution, before)

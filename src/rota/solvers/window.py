@@ -41,16 +41,16 @@ def log_utility(progress: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class PlanningWindow:
-    """What is divided among whom; columns run over jobs."""
+    """The rounds to divide and the jobs to divide them among; columns run over jobs."""
 
     sizes: Ints
     """GPUs of each job, above 0, in whole units."""
     capacity: int
     """GPUs, in the same units."""
     utility: Floats
-    """[job, rounds + 1] after so many rounds of this window: concave, and it never falls."""
+    """[job, rounds + 1] after each number of rounds of this window: concave, and it never falls."""
     left_s: Floats
-    """[job, rounds + 1] run time left after so many rounds; never rises."""
+    """[job, rounds + 1] run time left after each number of rounds; never rises."""
     weights: Floats
     """What each job's utility counts, at least 0."""
     least: Ints
@@ -78,7 +78,7 @@ class PlanningWindow:
         return [(self.sizes // size, self.capacity // size * self.rounds) for size in (1, *odd)]
 
     def has_room(self, counts: Ints) -> bool:
-        """False if there is certainly no room for so many rounds of each job."""
+        """False if there is certainly no room for `counts` rounds of each job."""
         return all(int(weights @ counts) <= limit for weights, limit in self._limits)
 
     def value(self, counts: Ints) -> float:
@@ -94,7 +94,7 @@ class PlanningWindow:
 
     @cached_property
     def base(self) -> float:
-        """The first term of the objective if nobody gets a round."""
+        """The first term of the objective if no job gets a round."""
         return float(self.weights @ self.utility[:, 0]) / self.scale
 
 
@@ -163,7 +163,7 @@ class _Search:
         return self.best
 
     def _least(self, at: int) -> Ints:
-        """Rounds that each job needs for nobody to have more time left than the value `at`."""
+        """Rounds that each job needs for no job to have more time left than the value `at`."""
         needed = (self.window.left_s > self.values[at]).sum(axis=1)
         least: Ints = np.maximum(self.window.least, needed)
         return least
@@ -186,7 +186,7 @@ class _Search:
             heappush(heap, (-bound, low, high))
 
     def _solve(self, at: int) -> None:
-        """The best numbers of rounds if nobody may have more time left than the value `at`."""
+        """The best numbers of rounds if no job may have more time left than the value `at`."""
         packed = self.window.knapsack.solve(self._least(at))
         assert packed is not None  # values from `first` on are feasible
         value = self.window.value(packed.counts)

@@ -6,9 +6,9 @@ GPUs and two rounds hold a job of two GPUs for one round, or one of one GPU for 
 four GPU-rounds would be enough.  The more jobs, the rarer that is.
 
 Rounds are filled in order of urgency, weight over GPU-rounds, which keeps the weighted mean of each job's
-rounds early (Shockwave's second program in the authors' code); who has no round to spare comes first.  If
+rounds early (Shockwave's second program in the authors' code); jobs with no round to spare come first.  If
 that leaves something out, they are filled evenly, the largest jobs first, and urgent ones brought forward
-afterwards.  If that does too, the layout is mended: each round in turn is filled anew with what is worth
+afterwards.  If that does too, the layout is mended: each round in turn is filled again with what is worth
 most, all other rounds being as they are, until nothing changes.
 """
 
@@ -22,7 +22,7 @@ from rota.model.columns import Bools, Floats, Ints
 from rota.solvers.window import PlanningWindow
 
 PASSES = 4
-"""How often each round is filled anew, at most."""
+"""How often each round is filled again, at most."""
 CELLS = 100_000_000
 """Additions that mending may take; larger windows are mended fewer times, or not at all."""
 
@@ -32,7 +32,7 @@ SMALL = 500
 
 
 class RoundLayout(NamedTuple):
-    """Who runs in which round."""
+    """Which jobs run in which round."""
 
     runs: Bools
     """[job, round]"""
@@ -75,7 +75,7 @@ def mean_index(runs: Bools, weights: Floats) -> float:
 
 
 def _by_urgency(window: PlanningWindow, counts: Ints) -> Bools:
-    """Round by round: who has no round to spare, the largest first, then in order of urgency."""
+    """Round by round: jobs with no round to spare, the largest first, then in order of urgency."""
     sizes, rounds = window.sizes, window.rounds
     left, runs = counts.copy(), np.zeros((len(counts), rounds), dtype=bool)
     ranked = np.argsort(-window.weights / np.maximum(counts * sizes, 1), kind="stable")
@@ -135,7 +135,7 @@ class _Rounds:
         self._ranked = [alike[np.argsort(urgency[alike], kind="stable")] for alike in rows]
         self._urgency = [urgency[ranked].tolist() for ranked in self._ranked]
         self._who: list[list[int]] = [[] for _ in range(window.rounds)]
-        """By round and size: who runs, as a set of bits."""
+        """By round and size: the jobs that run, as a set of bits."""
         self._room = [0] * window.rounds
         self._changed = [0] * window.rounds
         """By round: how many changes there had been when it last changed."""

@@ -35,7 +35,7 @@ class DeviceMemory:
 
     def __init__(self) -> None:
         self.used: dict[int, float] = {}
-        """GiB in use, whoever has its turn."""
+        """GiB in use, whichever job has its turn."""
         self.in_turns: dict[int, list[float]] = {}
         """What jobs need only while it is their turn, ascending; those devices where one does."""
 
@@ -56,12 +56,12 @@ class DeviceMemory:
             self.in_turns[device] = truth.in_turns[device].copy()
 
     def with_more(self, device: int, kept: float, turn: float = 0.0) -> float:
-        """GiB that would be in use on `device` if somebody came who takes so much of it."""
+        """GiB that would be in use on `device` if a job came that takes `kept`, and `turn` in its turn."""
         largest = self.in_turns[device][-1] if device in self.in_turns else 0.0
         return self.used.get(device, 0.0) + kept + max(turn - largest, 0.0)
 
     def count(self, devices: Iterable[int], kept: float, turn: float, sign: float) -> None:
-        """Somebody comes (1.0) or leaves (-1.0) who takes so much of each of `devices`."""
+        """Count a job that comes (1.0) or leaves (-1.0): `kept` of each device, `turn` during its turn."""
         for device in devices:
             more = sign * kept
             if turn:
@@ -81,5 +81,5 @@ class DeviceMemory:
         return (self.in_turns[device][-1] if device in self.in_turns else 0.0) - before
 
     def enter_turn(self, device: int, turn: float) -> None:
-        """Somebody on `device`, whose memory is counted already, needs so much in its turn."""
+        """A counted job on `device` needs this much during its turn."""
         insort(self.in_turns.setdefault(device, []), turn)

@@ -71,7 +71,7 @@ class State:
         self.log: list[Row] = []
         """Rows in the order in which their phase or grant changed; caches keep a position in it."""
         self.membership: list[Row] = []
-        """Rows in the order in which they joined those who wait or run, or left them; likewise."""
+        """Rows in the order in which they joined or left the waiting and running jobs; read like `log`."""
         if whole is not None:
             self._share(whole)
             return
@@ -83,7 +83,7 @@ class State:
                 self._dependents.setdefault(before, []).append(row)
 
     def _stand_on(self, cluster: Cluster) -> None:
-        """What the cluster decides; nobody holds anything on it yet."""
+        """Set up what depends on the cluster; no job holds anything on it yet."""
         self.cluster = cluster
         self._has_tenants = bool(cluster.tenants)
         self.occupancy = Occupancy(cluster, self.jobs)
@@ -133,7 +133,7 @@ class State:
         self.bind()
 
     def bind(self) -> None:
-        """Write to the columns as they are now: for whoever has put others in their place."""
+        """Write to the present columns: for code that has replaced them by others."""
         self._phase_of: Cells[int] = cells(self.phase)
         self._since_of: Cells[float] = cells(self.since_s)
         self._run_of: Cells[float] = cells(self.run_s)
@@ -170,11 +170,11 @@ class State:
         self._plain[row], self.bare[row], self.feasible[row] = self._kinds.of(self.jobs, row)
         self.takes_any[row] = not self.jobs.gpu_types[row]
         self.occupancy.enter(row)
-        self.jobs = copy(self.jobs)  # another object: whatever was derived from all rows is derived anew
+        self.jobs = copy(self.jobs)  # another object: whatever was derived from all rows is derived again
         if waits or runs:
             self.waiting_gpus += (self.gpus_of[row] - before[0]) * waits
             self.special += before[1] - self._plain[row]
-            self.log.append(row)  # its key may have changed: caches place it anew
+            self.log.append(row)  # its key may have changed: caches place it again
 
     def submit(self, row: int) -> bool:
         """`row` becomes visible: pending, or held while it waits for others.
@@ -243,7 +243,7 @@ class State:
         self.occupancy.open(devices)
 
     def _join(self, row: Row) -> None:
-        """`row`, which nobody saw, waits from now on."""
+        """`row`, which no policy saw so far, waits from now on."""
         self._wait(row)
         self.membership.append(row)
 
@@ -385,7 +385,7 @@ class State:
         self._release_dependents(row)
 
     def _release_dependents(self, row: int) -> None:
-        """`row` has ended, however it did: those who waited for nothing else wait for devices now."""
+        """`row` has ended, in whatever way: jobs that waited for nothing else now wait for devices."""
         for dependent in self._dependents.get(row, ()) if self._dependents else ():
             self._unfinished_before[dependent] -= 1
             if not self._unfinished_before[dependent] and dependent in self.held:
@@ -394,7 +394,7 @@ class State:
                 self._join(dependent)
 
     def count_special(self) -> None:
-        """Count anew the live jobs that ask for more than whole GPUs, after the table was refilled."""
+        """Recount the live jobs that ask for more than whole GPUs, after the table was refilled."""
         live = (*self.waiting.rows.tolist(), *self.running.rows.tolist())
         self.special = sum(not self._plain[row] for row in live)
 
@@ -453,12 +453,12 @@ class State:
 
     @property
     def is_bare(self) -> bool:
-        """True if nobody has a quota, no device is shared and none is down."""
+        """True if there is no quota, no device is shared and none is down."""
         return self.is_open and not self.occupancy.sharers
 
     @property
     def is_open(self) -> bool:
-        """True if nobody has a quota and no device is down."""
+        """True if there is no quota and no device is down."""
         return not self._has_tenants and not self.occupancy.down
 
     def asks_only_gpus(self, row: int) -> bool:

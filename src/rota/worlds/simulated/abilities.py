@@ -1,8 +1,8 @@
-"""What the programs of a simulation bear without losing their work, and what is lost where they do not.
+"""What the programs of a simulation can do without losing work, and what is lost where they cannot.
 
 As on a live cluster: a program that saves nothing but can be suspended is suspended when it is preempted, and
-goes on where it was; one that saves, but cannot go on on another number of devices, begins anew there.  A
-program that is late says what it bears only when its first start is over; until then nobody counts on it.
+goes on where it was; one that saves, but cannot resume on another number of devices, starts over there.  A
+late program says what it can do only after its first start; until then no policy counts on it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Place = tuple[int, frozenset[int]]
 """Number of devices, and the nodes they are on."""
 
 LATE = Can(16)
-"""Beside what a program bears: nobody knows of it before its first start is over, but for a suspension."""
+"""Flag: abilities are unknown until the first start has finished, suspension excepted."""
 WORDS: Mapping[str, Can] = {
     "all": Can.ALL,
     "nothing": Can.NOTHING,
@@ -42,7 +42,7 @@ class Abilities:
     """Abilities of the jobs of a trace: written into `progress`, and heeded when they stop and start."""
 
     def __init__(self, jobs: JobTable, progress: Progress, can: Mapping[str, Can]) -> None:
-        """`can` is by workload, `*` for all others; all of it for those that nobody names."""
+        """`can` is by workload, `*` for all others; workloads not named have every ability."""
         unknown = next((name for name in can if name not in ("*", *jobs.workload_names)), None)
         if unknown is not None:
             few = ", ".join(jobs.workload_names[:5])
@@ -69,7 +69,7 @@ class Abilities:
         self._left: dict[int, Place] = {}
         """What waiting jobs held when they were stopped; no node if what they left there is gone."""
 
-    # -- who says what it bears only when it has started -------------------------------------------
+    # -- jobs that say what they can do only when they have started --------------------------------
 
     @property
     def next_s(self) -> float:
@@ -97,7 +97,7 @@ class Abilities:
     # -- what is lost ------------------------------------------------------------------------------
 
     def leave(self, row: int, how: How, grant: Grant, occupancy: Occupancy) -> float:
-        """Work that `row` loses by giving up `grant`; who loses it only elsewhere is remembered."""
+        """Work that `row` loses by giving up `grant`; a row that loses it only elsewhere is remembered."""
         self._speaks.pop(row, None)
         can = self.progress.can.item(row)
         done = self.progress.base.item(row)
@@ -114,7 +114,7 @@ class Abilities:
         return 0.0
 
     def lose(self, nodes: Set[int]) -> None:
-        """`nodes` are lost: of those suspended there only who has a checkpoint goes on where it was."""
+        """`nodes` are lost: a job suspended there goes on where it was only if it has a checkpoint."""
         for row, (gpus, where) in self._left.items():
             if not nodes.isdisjoint(where) and not self.progress.can.item(row) & Can.CHECKPOINT:
                 self._left[row] = gpus, frozenset()

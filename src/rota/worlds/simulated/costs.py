@@ -29,7 +29,7 @@ class CostModel:
     per_gpu_s: float = 0.0
     by_workload: Mapping[str, float] = field(default_factory=dict)
     from_gpus: Mapping[int, float] = field(default_factory=dict)
-    """Other constants for jobs of at least so many GPUs."""
+    """Other constants for jobs of at least this number of GPUs."""
 
     def of(self, workload: str, gpus: int) -> float:
         constant = self.constant_s
@@ -73,8 +73,8 @@ class Costs:
 
     A preempted job pays `checkpoint` when it leaves and `restore` when it returns; both are charged at its
     next start, since that is when it holds devices without working.  A migration pays both and `migrate`.
-    A job that was suspended in host memory pays neither if it resumes on the same nodes.  Whoever starts on
-    a device that another job used last pays `switch`.  A running job that is given another number of devices
+    A job that was suspended in host memory pays neither if it resumes on the same nodes.  A job that starts
+    on a device that another job used last pays `switch`.  A running job that gets another number of devices
     pays `resize` in place of a migration, if that is stated.  If it keeps those it has, it first prepares:
     for `prepare` it goes on as before, and only then pays; if it does not, it stands still for both.
     """
@@ -93,8 +93,8 @@ class Costs:
     checkpoint_every_s: float = 0.0
     """Work between two periodic checkpoints: what a lost node costs at most; 0 loses nothing."""
     scatter: tuple[float, ...] = ()
-    """A start, a return or a change takes one of these times as long as is said above, drawn anew for each;
-    none: exactly as long."""
+    """Factors: each start, return or change takes the time stated above multiplied by one of these, drawn for
+    each; none: exactly that time."""
 
     @property
     def free(self) -> bool:
@@ -143,7 +143,7 @@ class Costs:
         return self.scatter[np.random.default_rng(of).integers(len(self.scatter))] if self.scatter else 1.0
 
     def change(self, workload: str, before: int, gpus: int) -> float:
-        """Of a running job that comes to `gpus` other devices, having had so many `before`."""
+        """Seconds for a running job that comes to `gpus` other devices, having had `before` devices."""
         if self.resize is not None and before != gpus:
             return self.resize.of(workload, gpus)
         return self.resume(workload, gpus) + self.migrate.of(workload, gpus)
@@ -167,7 +167,7 @@ def parse_costs(text: str) -> Costs:
 
 
 def _parse_scatter(text: str) -> tuple[float, ...]:
-    """`0.8/1/1.7`: factors, of which each start draws one."""
+    """Parse `0.8/1/1.7`: factors; each start draws one of them."""
     try:
         factors = tuple(float(part) for part in filter(None, text.split("/")))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Groups of which the first job to complete ends the others (`GroupRule.FIRST`)."""
+"""Groups in which the first job to complete ends the others (`GroupRule.FIRST`)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class FirstOfGroup:
             self.members.setdefault(int(jobs.group[row]), []).append(row)
 
     def end_others(self, batch: Batch, state: State) -> None:
-        """Cancel in `batch` who has been submitted and is in a group of which a job completes in it.
+        """Cancel in `batch` the submitted jobs of each group in which a job completes in this batch.
 
-        Who ends by itself at that moment does so; who is submitted later, or then, runs.
+        A job that ends by itself at that moment does so; one that is submitted then, or later, runs.
         """
         completed = [one.row for one in batch.ended if one.phase is Phase.COMPLETED]
         over = {one.row for one in batch.ended if one.phase is not Phase.PENDING}

@@ -1,8 +1,8 @@
-"""Notices a run that gets nowhere: policy, costs and timing rules such that it would never end.
+"""Detects a run without progress: policy, costs and timing rules under which it would never end.
 
 Where a restart outlasts the time between two decisions, or a stop undoes what was done in it, jobs may start
-and stop in turn for ever, each time as far as the time before.  Turns that grow end that; the modes that keep
-to somebody's simulator have none.
+and stop in turn for ever, never getting further than before.  Growing turns end that; modes that follow a
+published simulator do not have them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ MOST_WITHOUT = 1 << 16
 
 
 class Headway:
-    """Whether somebody has come, ended, or got further with its work than ever before.
+    """Whether a job has come, ended, or got further with its work than ever before.
 
-    While nobody runs a run waits for something, such as a node, and no such time is too long.
+    While no job runs, a run waits for something, such as a node, and no such time is too long.
     """
 
     def __init__(self, loop: Loop) -> None:
@@ -37,7 +37,7 @@ class Headway:
     def look(self, ended: int) -> None:
         """`ended` jobs have ended.  Raises PolicyError if there was no headway for too long."""
         state, events = self._loop.state, self._loop.counts.events
-        # Those who wait as well: turns may be such that whoever gets on never runs when somebody looks.
+        # Waiting jobs as well: with some turns the jobs that progress never run at the moment of the check.
         rows = np.flatnonzero(state.phase[: state.submitted] < Phase.COMPLETED)
         done = self._loop.world.progress.done(rows, state.now)
         seen = ended, state.submitted

@@ -21,11 +21,11 @@ _END = int(Event.END)
 
 
 class Holds:
-    """Who is held, and until when: after its submission by the trace, after a failure by its retries.
+    """Which jobs are held, and until when: after submission by the trace, after a failure by the retries.
 
-    Those to which a later deadline is offered are held until their users have answered.
+    Jobs that are offered a later deadline are held until their users have answered.
 
-    Jobs that start after others are held by those.
+    Jobs that start after others are held by that dependency instead.
     """
 
     def __init__(self, trace: Trace, tick: Callable[[float], float], answers: UserAnswers) -> None:
@@ -40,7 +40,7 @@ class Holds:
         self._order = [(until_s, row) for row, until_s in self._until.items()]
         heapify(self._order)
         self._paused: list[tuple[int, str]] = []
-        """Rows whose pause begins now, and what they are told."""
+        """Rows whose pause begins now, and the message of each."""
 
     def __bool__(self) -> bool:
         return bool(self._order)
@@ -64,9 +64,9 @@ class Holds:
         heappush(self._order, (self._tick(answer_s), row))
 
     def follow(self, batch: Batch, state: State) -> bool:
-        """Hold in `batch` who arrives before its time, let go whose time has come; true if there is one.
+        """Hold jobs of `batch` that arrive before their time, release those whose time has come; true if any.
 
-        What the cluster could never hold is not held: it is refused as it arrives.  Nor is who is withdrawn.
+        A job that could never fit the cluster is not held but refused as it arrives; a withdrawn one neither.
         """
         due, gone = [], set(batch.withdrawn)
         while self._order and self._order[0][0] <= batch.now:
@@ -83,7 +83,7 @@ class Holds:
         return bool(free or batch.accepted)
 
     def _answered(self, batch: Batch, due: list[int], state: State) -> list[int]:
-        """Tell `batch` what users have answered; those of `due` that were held for something else."""
+        """Note in `batch` what users have answered; returns the rows of `due` held for another reason."""
         answered = [(row, self._taken.pop(row)) for row in due if row in self._taken]
         batch.accepted = [(row, taken) for row, taken in answered if taken is not None]
         declined = [(row, phase_of_refused(state, row)) for row, taken in answered if taken is None]
@@ -95,5 +95,5 @@ class Holds:
 
 
 def _note(until_s: float) -> str:
-    """What a held job is told."""
+    """The message shown for a held job."""
     return Constraint(Code.BEGIN, detail=f"{until_s:g} s, when the trace has it eligible").note()

@@ -1,9 +1,9 @@
 """The overheads of a live cluster, from what its agents measured, for simulations of it.
 
 A start holds devices without doing work from the agent's first move until the first step begins:
-`start + ready - step`.  Who is preempted pays its `leave` (`stop` where no program could checkpoint), and at
-its return a start and the `restore`; a start that restores is measured with what it restores, so where
-most starts do, the restore counts twice.  Who takes devices from a suspended job pays `suspend` and `resume`.
+`start + ready - step`.  A preempted job pays its `leave` (`stop` where no program could checkpoint), and at
+its return a start and the `restore`; a start that restores is measured with what it restores, so where most
+starts do, the restore counts twice.  Taking devices from a suspended job costs its `suspend` and `resume`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class MeasuredCosts(Costs):
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences for whoever reads results that rest on them: what they are, and how firm."""
+        """Sentences for readers of results that rest on them: what they are, and how reliable."""
         events = ("start", "checkpoint", "restore", "switch")
         named = [(event, getattr(self, event).constant_s) for event in events]
         told = ", ".join(f"{name} {format_duration(seconds)}" for name, seconds in named if seconds)

@@ -1,7 +1,7 @@
 """Resizes that overlap with training: the old workers go on until the new ones are ready.
 
 As CoDDL and Elan do it, a job that is given more GPUs goes through two phases.  The new workers start while
-those that are there work on at their old rate; once all are ready everybody stops for a moment, the state is
+the old ones work on at their old rate; once all are ready every worker stops for a moment, the state is
 handed over, and the job works on at its new rate.  A further change before that moment takes back what was
 begun: the newest target counts, nothing queues up, and what was asked for and taken back costs nothing.
 
@@ -56,7 +56,7 @@ class Overlap:
         return growing is not None and growing.prepared_s <= now <= growing.ready_s
 
     def forget(self, row: int) -> None:
-        """`row` has stopped, or begins anew."""
+        """`row` has stopped, or starts over."""
         self._growing.pop(row, None)
 
     def pace(self, row: int, now: float) -> Pace | None:
@@ -83,8 +83,8 @@ class Overlap:
         """`row`, which holds `old`, is given `new` instead.
 
         It works at `rate` where it is, from `from_s` on if it still starts up.  To grow it prepares for
-        `prepare_s` while it works on, and pauses for `pause_s`; to shrink it pauses at once.  Who gives up
-        devices and gets others cannot go on where it was, so it stands still for both.
+        `prepare_s` while it works on, and pauses for `pause_s`; to shrink it pauses at once.  A job that
+        gives up devices and gets others cannot go on where it was, so it stands still for both.
         """
         before = self._growing.pop(row, None)
         here = frozenset(old)

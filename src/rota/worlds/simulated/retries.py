@@ -35,12 +35,12 @@ class Retries:
     pause_s: float = 0.0
     """Seconds after the first failure of the infrastructure; twice as long after each further one."""
     alike: int = 0
-    """Given up once the last so many attempts failed of the same known signature; 0: never for that."""
+    """Given up once this many attempts in a row failed with the same known signature; 0: never for that."""
     in_all: float = math.inf
     """Retries after failures of whatever class."""
     others: int = 0
-    """Given up if trying again after the same signature was in vain for so many other jobs of its user, or
-    jobs of so many other users (`RetryHistory`); 0: nothing is learnt of others."""
+    """Given up if trying again after the same signature was in vain for this number of other jobs of its
+    user, or for jobs of this number of other users (`RetryHistory`); 0: nothing is learnt from others."""
 
     @classmethod
     def blind(cls, most: int | None) -> Retries:
@@ -77,7 +77,7 @@ class Retrier:
         self._history = RetryHistory()
 
     def pause_after(self, row: int, failed: int) -> tuple[float | None, str]:
-        """As `Retries.pause_after`, once so many attempts of `row` failed; and what the last failed of."""
+        """As `Retries.pause_after`, once `failed` attempts of `row` have failed; and why the last failed."""
         failed_of = [self.truth.signature(row, attempt) for attempt in range(failed)]
         others, user = self.retries.others, self.jobs.name_of("tenant", row)
         if others and failed > 1:
@@ -87,7 +87,7 @@ class Retrier:
         return self.retries.pause_after(failed_of), failed_of[-1]
 
     def ended(self, row: int, failed: int, in_vain: bool) -> None:
-        """`row` has ended, after so many failures; `in_vain` if its last attempt failed as well."""
+        """`row` has ended after `failed` failures; `in_vain` if its last attempt failed as well."""
         if failed and self.retries.others:
             user, before = self.jobs.name_of("tenant", row), self.truth.signature(row, failed - 1)
             self._history.note(user, row, before, self.truth.signature(row, failed) if in_vain else None)

@@ -62,15 +62,15 @@ class Setting:
     limits: TimeLimits = TimeLimits.IGNORE
     """Whether jobs end that have run for as long as was stated at submission."""
     answers: UserAnswers = field(default_factory=UserAnswers)
-    """How users answer a later deadline; by default nobody takes one."""
+    """How users answer a later deadline; by default no user takes one."""
     seed: int = 0
     until_s: float = float("inf")
     asked: Mapping[str, object] = field(default_factory=dict)
-    """Options as they were given, for the record: without them nobody could repeat the run."""
+    """Options as they were given, for the record: the run cannot be repeated without them."""
 
 
 Watch = Callable[[int], None]
-"""Is told now and then how many jobs have ended."""
+"""Called now and then with the number of jobs that have ended."""
 WATCH_EVERY = 2048
 """Events between two calls of a watch."""
 
@@ -130,7 +130,7 @@ def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) ->
         if kind not in providers:
             providers.update(make_providers({kind}, setting.knowledge, trace, cluster, speed, setting.seed))
     for kind in map(Knowledge, setting.knowledge):
-        if kind not in providers and ":" in setting.knowledge[kind]:  # a file or a number that nobody reads
+        if kind not in providers and ":" in setting.knowledge[kind]:  # a file or a number that nothing reads
             make_providers({kind}, setting.knowledge, trace, cluster, speed, setting.seed)
     return Loop(world, policy, recorder, providers=providers, seed=setting.seed), recorder
 
@@ -154,7 +154,7 @@ def _world_of(setting: Setting) -> Callable[..., SimulatedWorld]:
 
 
 def _is_elastic(trace: Trace, speed: SpeedModel | None) -> bool:
-    """Whether jobs may do their work at other rates than one: who looks back wants to know at which."""
+    """Whether jobs may work at other rates than one, which the record then has to show."""
     jobs = trace.jobs
     return speed is not None or bool((jobs.gpus_min != jobs.gpus_max).any())
 
@@ -198,7 +198,7 @@ def _without(loop: Loop, trace: Trace) -> dict[str, str]:
 
 @contextmanager
 def _named(policy: str) -> Iterator[None]:
-    """Of several policies, people are told which one an error is about."""
+    """Adds to an error, where several policies run, which one it is about."""
     try:
         yield
     except PolicyError as error:

@@ -39,7 +39,7 @@ class Slowdowns:
     company: Interference | None = None
     """How workloads bear each other; None leaves it to `colocation`."""
     sharing: DeviceSharing | None = None
-    """Who gets what of a device on which some have a claim and others none; None keeps to the shares."""
+    """How a device is split among jobs with a claim on it and jobs without; None keeps to the shares."""
     hosts: HostTable = field(default_factory=dict)
     """Speeds by CPU cores and memory for each GPU; workloads without an entry do not mind."""
     servers: ServedTable = field(default_factory=dict)
@@ -68,9 +68,9 @@ class Efficiency:
         self.knowledge: Mapping[Knowledge, Provider] = {
             kind: Given(kind, value) for kind, value in values.items() if kind in SLOWING
         }
-        """What policies may be told of it; nothing of what nobody has said anything about."""
+        """What policies may know of it; kinds that nothing was stated about are left out."""
         self.use: Floats = values.get(Knowledge.UTILISATION, np.ones(len(jobs)))
-        """Part of its devices that each job keeps busy alone: all, where nobody says otherwise."""
+        """Part of its devices that each job keeps busy alone: all, unless stated otherwise."""
         self._by_use = Knowledge.UTILISATION in (told or {})
         self._closeness: Closeness | None = None
         self._hosts: list[HostSpeeds | None] = []
@@ -78,7 +78,7 @@ class Efficiency:
             self._closeness = Closeness(cluster, values[Knowledge.PLACEMENT].shared["rates"])
             self._class: list[int] = values[Knowledge.PLACEMENT].by_row["class"].tolist()
         if Knowledge.HOSTS in values:
-            speeds = [*speeds_of(values[Knowledge.HOSTS]), None]  # the last is of those who do not mind, -1
+            speeds = [*speeds_of(values[Knowledge.HOSTS]), None]  # the last is for jobs that do not mind, -1
             self._hosts = [speeds[number] for number in values[Knowledge.HOSTS].by_row["class"].tolist()]
         self._served: list[Served | None] = []
         if Knowledge.SERVERS in values:
@@ -162,7 +162,7 @@ def _check_levels(slowdowns: Slowdowns, cluster: Cluster) -> None:
 
 
 def _stated(jobs: JobTable, cluster: Cluster, slowdowns: Slowdowns) -> dict[Knowledge, Any]:
-    """What `slowdowns` say of these jobs, as policies are told it."""
+    """What `slowdowns` say of these jobs, in the form that policies receive."""
     stated: dict[Knowledge, Any] = {}
     if slowdowns.company is not None:
         stated[Knowledge.UTILISATION] = _use(jobs, slowdowns.company)
@@ -184,14 +184,14 @@ def _use(jobs: JobTable, company: Interference) -> Floats:
 
 
 def companies(grant: Grant, beside: Sequence[Grant]) -> Sequence[Sequence[Grant]]:
-    """Those of `beside` on each device of `grant`; on all of them at once if that makes no difference."""
+    """Grants in `beside` on each device of `grant`; on all devices at once if that makes no difference."""
     if len(beside) < 2 or len(grant.devices) < 2:
         return [beside]
     return [_on(device, grant, beside) for device in grant.devices]
 
 
 def _on(device: int, grant: Grant, beside: Sequence[Grant]) -> Sequence[Grant]:
-    """Those of `beside` who are on this device of `grant`."""
+    """The grants in `beside` that are on this device of `grant`."""
     return beside if len(grant.devices) == 1 else [other for other in beside if device in other.devices]
 
 

@@ -127,7 +127,7 @@ class RegimeSpeed(ThroughputSpeed):
         return Sight(batch_size=self.batch_now.item(row))
 
     def note(self, row: int, epochs: float) -> None:
-        """So many epochs of `row` are done: count the whole ones, and the present one, by mode."""
+        """`row` has done `epochs` epochs: count the whole ones, and the present one, by mode."""
         modes, course = self.facts.modes[row], self.facts.courses[row]
         for epoch in range(self.epoch.item(row), int(min(epochs, course.epochs - 1.0)) + 1):
             self.seen[row, modes[course.at(epoch)]] += 1.0
@@ -142,8 +142,8 @@ class StepRegimeSpeed(RegimeSpeed):
     """Rate in iterations per second; programs ask for other batch sizes, and get them at the end of a round.
 
     What a program asks for at the end of a round it gets at the end of the next in which it runs.  The epochs
-    it has to do remain: those that are done, a begun one included, and all there are count in new iterations.
-    Who has done more than there is by that fails round after round, and is done when the fifth begins.
+    it has to do remain: epochs done, a begun one included, and epochs in all count in new iterations.
+    A job that has done more than there is by that count fails every round, and is done when the fifth begins.
     What is left to do counts at the present batch size, to policies as well, which see that such a job has
     done more than there is.
     """
@@ -288,7 +288,7 @@ class _Facts:
 
 
 class _Follows(Provides):
-    """What the world is now, asked anew each time."""
+    """What the world is now, read again each time."""
 
     learns = True
 

@@ -33,14 +33,14 @@ from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns, companies
 
 _ALONE = Role.ALONE
 _LONGEST_S = 10 * 365 * 86400.0
-"""Nobody's job takes so long alone."""
+"""No job takes longer than this alone."""
 
 
 class ThroughputSpeed:
     """Rate by workload, GPU type and number of GPUs, from a table.
 
-    Across several types the slowest sets the pace.  A number of GPUs that nobody measured is taken on a line
-    between its neighbours, and policies are told the concave curve over what was measured on the type on
+    Across several types the slowest sets the pace.  Unmeasured numbers of GPUs are interpolated linearly
+    between their neighbours, and policies get the concave curve over what was measured on the type on
     which the job is fastest.  Two packed jobs run as the table measured them together;
     otherwise shares, company, spread and hosts slow a job down as they do in a world of fixed durations.
     """
@@ -94,7 +94,7 @@ class ThroughputSpeed:
         )
 
     def _no_larger_than_measured(self, jobs: JobTable) -> JobTable:
-        """`jobs`, of which those of several sizes grow no larger than was measured."""
+        """`jobs`, with the largest sizes of those of several sizes cut to what was measured."""
         kinds = self.rates.argmax(axis=1).tolist()
         sizes = [self._by_size[code][kind] for code, kind in zip(self._codes, kinds, strict=True)]
         largest = np.maximum([max(size, default=0) for size in sizes], jobs.gpus)
@@ -113,7 +113,7 @@ class ThroughputSpeed:
 
     @property
     def guessed(self) -> dict[str, list[int]]:
-        """Numbers of GPUs that jobs may be given and nobody measured, by workload."""
+        """Unmeasured numbers of GPUs that jobs may be given, by workload."""
         guessed: dict[str, set[int]] = {}
         for row in np.flatnonzero(self.jobs.gpus_max > self.jobs.gpus_min).tolist():
             measured = self._by_size[self._codes[row]][int(self.rates[row].argmax())]

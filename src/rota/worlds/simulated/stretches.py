@@ -1,7 +1,7 @@
 """What can be seen of running jobs in a simulation: the work of each stretch of constant rate.
 
-A stretch is told twice at most: when somebody asks while it lasts, and the rest of it when it is over.  So
-what is told grows with what happens, however long a job runs and however often somebody asks.
+A stretch is reported at most twice: on request while it lasts, and the rest of it when it is over.  So the
+reports grow with what happens, not with how long a job runs or how often a policy asks.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Stretches:
         self._random = np.random.default_rng(seed)
         self._last: dict[int, Stretch] = {}
         self._untold: set[int] = set()
-        """Rows whose present stretch nobody has heard of."""
+        """Rows whose present stretch has not been reported."""
         self._seen: list[Observation] = []
 
     def begin(self, row: int, grant: Grant, since_s: float, work: float) -> None:
@@ -85,7 +85,7 @@ class Stretches:
             self._note(row, stretch, now, work)
 
     def take(self, now: float, done: Callable[[int, float], float]) -> list[Observation]:
-        """What nobody was told; `done` gives the work of a row at a moment."""
+        """Observations not reported so far; `done` gives the work of a row at a moment."""
         for row in sorted(self._untold):
             stretch = self._last[row]
             if now > stretch.since_s:

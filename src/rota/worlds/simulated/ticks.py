@@ -1,9 +1,9 @@
-"""The simulated world by ticks: jobs go from event to event, policies look every so many seconds.
+"""The simulated world by ticks: jobs go from event to event, policies are called at fixed intervals.
 
-Between two ticks jobs pass their epochs, and end, at whole seconds (`Semantics.epoch_clock_s`); nobody is
-asked.  At a tick the policy sees who has come and what has become free since the last.  A tick at which there
-is no news and for which nobody has asked passes unseen, so that idle hours cost nothing; a policy that wants
-to look at each of them asks to be woken.
+Between two ticks jobs pass their epochs, and end, at whole seconds (`Semantics.epoch_clock_s`); no policy is
+called.  At a tick the policy sees which jobs have come and what has become free since the last.  A tick
+without news that no policy asked for is skipped, so that idle hours cost nothing; a policy that wants to
+look at each of them asks to be woken.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class TickWorld(SimulatedWorld):
         return tick if tick >= moment else tick + self.tick_s
 
     def _between(self, end: float) -> Batch:
-        """Epochs and jobs that end between two ticks, or just before one; nobody is asked."""
+        """Epochs and jobs that end between two ticks, or just before one; the policy is not called."""
         batch = Batch(self._clean(end), Event.NONE)
         batch.ended = self._finished(batch.now, end)
         if not batch.ended:

@@ -66,15 +66,15 @@ _END_OF: Final = {
 }
 
 MOST_IN_VAIN: Final = 10_000
-"""After so many questions of a policy in a row that change nothing, with nothing to come, a run is over."""
+"""Calls of a policy in a row that change nothing after which, with no event to come, a run is over."""
 
 
 SAME_S: Final = 1e-6
 """Two moments are one if no more lies between them: that is rounding.  Work of so little time is done."""
 FEW_ENDS: Final = 32
-"""The heap of the nearest ends begins with so many of them, or with an eighth of all."""
+"""Entries with which the heap of the nearest ends begins, unless an eighth of all is used."""
 HEAP_LEAST: Final = 256
-"""Up to so many entries of the heap, void and far ones do no harm."""
+"""Entries up to which void and far ones in the heap do no harm."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -129,7 +129,7 @@ class SimulatedWorld:
         """When the attempt of each job ends or its rate changes; infinite if it never does, as it is."""
         self._moment_of: Cells[float] = cells(self._ends)
         self._heap: list[tuple[Any, ...]] = []  # moment, row
-        self._heap_most = HEAP_LEAST  # entries at which it is made anew
+        self._heap_most = HEAP_LEAST  # entries at which it is rebuilt
         self._horizon_s = math.inf  # up to which all ends are in the heap
         self._failed: dict[int, int] = {}  # attempts that failed so far, where there are any
         self._attempts = [self._attempt(row) for row in range(n)] if self._failures else self._total
@@ -139,7 +139,7 @@ class SimulatedWorld:
         self._suspended: dict[int, Resident] = {}
         """Jobs in the memory of the hosts on which they would resume."""
         self._last_user: dict[int, int] = {}
-        """Who used each device last; kept where changes cost anything."""
+        """The job that used each device last; kept where changes cost anything."""
         self._ready: list[float] = [0.0] * n
         """Until when each job stands still; kept where anything is lost, since `progress.since` moves on."""
         self._stalled: list[float] = [0.0] * n
@@ -147,15 +147,15 @@ class SimulatedWorld:
         self._goal: dict[int, float] = {}
         """Work at which each heap entry lies, where the semantics move such moments."""
         self._company: dict[int, tuple[tuple[int, ...], float]] = {}
-        """Who is, or was, beside each job on shared devices, and since when."""
+        """The jobs that are, or were, beside each job on shared devices, and since when."""
         self._overlap = Overlap() if self.costs.overlap else None
-        """Jobs that prepare to grow while they work on; None where nobody prepares anything."""
+        """Jobs that prepare to grow while they work on; None where no job does."""
         self._rate_before: dict[int, float] = {}
         """Rate of each job whose devices are about to change; kept where growing is prepared."""
         self._faults = [(self._tick(at_s), node, back) for at_s, node, back in timeline(faults)]
         self._fault = 0
         self._stretches: Stretches | None = None
-        """What is seen of running jobs, once somebody has asked."""
+        """What is observed of running jobs; None until first requested."""
         self._sight = (observation_noise, seed)
         self._groups = FirstOfGroup(trace.jobs)
         self._has_groups = bool(self._groups.members)
@@ -218,10 +218,10 @@ class SimulatedWorld:
         return batch
 
     def _is_over(self) -> bool:
-        """True if no job lives, or none will ever move, although no further one comes and none ends.
+        """True if no job is live, or none will ever start again: no arrival and no end is to come.
 
-        Once nothing is to come but moments that the policy asks for, and it asks time and again and changes
-        nothing, whoever waits is left waiting: the run would not end.
+        If only wake-ups remain that the policy asks for, and it keeps asking without changing anything, the
+        waiting jobs stay waiting: otherwise the run would not end.
         """
         if not (self.state.running.n or self.state.waiting.n or self._holds):
             return True
@@ -319,7 +319,7 @@ class SimulatedWorld:
         return self._attempts[row]
 
     def _attempt(self, row: int) -> float:
-        """The same, found out anew: by failing, or by being done."""
+        """Work at which the present attempt ends, by failing or by being done; not from the cache."""
         failures, failed = self._failures, self._failed.get(row, 0)
         if failures and row in failures and failed < len(failures[row]):
             return failures[row][failed] * self._per_s[row]
@@ -377,7 +377,7 @@ class SimulatedWorld:
         return ()
 
     def _has_its_share(self, row: int, grant: Grant) -> bool:
-        """True if `row` has as much of each device as it asked for, whoever is beside it."""
+        """True if `row` has as much of each device as it asked for, whichever jobs are beside it."""
         if grant.role is _OPPORTUNISTIC:
             return False
         return grant.share == 1.0 or grant.share >= self.jobs.gpu_share.item(row)
@@ -472,7 +472,7 @@ class SimulatedWorld:
         if not self._plain_speed:
             return self._beside(grant)
         occupancy, grants = self.state.occupancy, self.state.grants
-        if not occupancy.opportunists:  # all others have what they claim, whoever is beside them
+        if not occupancy.opportunists:  # all others have what they claim, whichever jobs are beside them
             return ()
         return [row for row in self._beside(grant) if grants[row].role is _OPPORTUNISTIC]
 
@@ -494,7 +494,7 @@ class SimulatedWorld:
         self._dirty.clear()
 
     def _begin_stretch(self, row: int, grant: Grant) -> None:
-        """`row` works at another rate, or its work is counted anew."""
+        """`row` works at another rate, or its work is counted afresh."""
         if self._stretches is not None:
             now, progress = self.state.now, self.progress
             work = progress.done(row, now)
