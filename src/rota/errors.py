@@ -3,7 +3,7 @@
 RotaError                 one clear sentence; the command line prints it and exits with `exit_code`
 ├── InputError            a file, a row, a flag or a name is not what was expected      (exit 2)
 ├── PolicyError           a policy cannot run as asked, or broke its contract           (exit 1)
-│   ├── NeedError         a policy reads knowledge it did not declare, or nobody provides it
+│   ├── NeedError         a policy reads knowledge that it did not declare or nothing provides
 │   └── GuardError        a decision breaks a rule of the cluster; names job, device, rule
 └── WorldError            a world could not do what a valid decision asked              (exit 1)
 """

@@ -1,7 +1,7 @@
-"""What is written in C beside its Python: found where an installation could build it.
+"""Finds libraries written in C beside their Python, where an installation could build them.
 
-Each library says of which source it was built (`built_of`, put in by `setup.py`).  One of other sources, as
-after an update without `make setup`, is left alone: its functions may take something else by now.
+Each library names the source it was built from (`built_of`, put in by `setup.py`).  One built from another
+source, as after an update without `make setup`, is not used: its functions may take other arguments.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def library(source: Path) -> ctypes.CDLL | None:
 def functions(source: Path) -> Mapping[str, Any]:
     """The functions of a C file that take Python's own objects, by name; none where it is not to be had.
 
-    Such a file says of which Python's headers it was built (`built_for`), and makes them in `functions`.
+    Such a file names the Python whose headers it was built with (`built_for`); its `functions` creates them.
     """
     built = library(source)
     if built is None:

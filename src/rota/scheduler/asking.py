@@ -1,8 +1,8 @@
-"""A policy is asked: the one place where what somebody else has written is called, and its answer read.
+"""Calls a policy and reads its answer: the one place where third-party code runs.
 
-Whatever goes wrong in it is a PolicyError in one sentence, which a simulation ends with and a live cluster
-reports; the exception itself is its cause.  Rota's own policies are called as they are: their answers are of
-the right form, and an exception of theirs is a defect of ours.
+Whatever goes wrong in it becomes a PolicyError in one sentence, which ends a simulation and is reported by a
+live cluster; the exception itself is its cause.  Rota's own policies are called directly: their answers have
+the right form, and an exception in one is a defect of Rota.
 """
 
 from __future__ import annotations

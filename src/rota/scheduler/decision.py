@@ -36,7 +36,7 @@ class Event(IntFlag):
     PROFILE = 64  # a grant to measure (`Purpose.PROFILE`) has ended: what was seen in it is known
     SAID = 128  # the program of a running job has said what it bears, or bears something else now
     ANY = 255
-    IDLE = 256  # any of these, while nobody holds a GPU: only ever asked for, `Snapshot.cause` never names it
+    IDLE = 256  # any of these, while no job holds a GPU: only ever asked for, `Snapshot.cause` never names it
 
 
 # As in `world`: each call makes one of both, and written out `__init__` is compiled.
@@ -58,7 +58,7 @@ class Wake:
 
 
 class Ranking(Protocol):
-    """What a policy knows of a waiting job beyond what it decided: who is before it, whether it would fit."""
+    """What a policy knows of a waiting job beyond its decision: the jobs before it, whether it would fit."""
 
     spreads: bool
     """True if any free GPUs of one type will do, however scattered."""

@@ -62,7 +62,7 @@ def formed(decision: object, policy: str, extent: Extent) -> Decision:
 
 
 def rows_of(who: str, rows: object, extent: Extent) -> list[int]:
-    """The rows of jobs that `who` gave outside a decision.  Raises PolicyError."""
+    """The rows of jobs that `who` gave outside a decision, checked.  Raises PolicyError."""
     try:
         return _rows("rows", rows, extent)
     except _WrongError as wrong:

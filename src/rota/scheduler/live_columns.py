@@ -39,5 +39,5 @@ class LiveColumns:
         self.run_of: Cells[float] = cells(self.run_s)
         self.service_of: Cells[float] = cells(self.service)
         self.rate_of: Cells[float] = cells(self.service_rate)
-        """Those of `service_rate`."""
+        """GPUs × share held now, by row."""
         self.starts_of: Cells[int] = cells(self.starts)

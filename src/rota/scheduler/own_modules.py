@@ -32,7 +32,7 @@ def import_policies() -> None:
 
 
 def _import(name: str) -> None:
-    """A module, or a file as the module of its name: whoever unpickles what it made finds it by that."""
+    """Import a module, or a file as the module of its name, by which pickled objects are found again."""
     if not name.endswith(".py"):
         import_module(name)
         return

@@ -56,7 +56,7 @@ def whole_policy(policy: Policy, name: str) -> Policy:
 
 
 def levers_of(policy: Policy) -> frozenset[Lever]:
-    """What `policy` may do to a job besides starting it: anything, if nobody has said."""
+    """What `policy` may do to a job besides starting it: anything, if it does not say."""
     return frozenset(getattr(policy, "levers", Lever))
 
 
@@ -232,9 +232,9 @@ def _tell(cls: Any, entry: System) -> None:
 
 
 def systems() -> dict[str, System]:
-    """All registered policies by name: Rota's own, then those of packages and of one's own files.
+    """All registered policies by name: Rota's own, then those of packages and of the user's files.
 
-    What reproduces published code stands apart, in `published`.
+    Policies that reproduce published code are listed apart, by `published`.
     """
     for module in _own_modules().values():
         import_module(module)
@@ -339,7 +339,7 @@ class PolicySpec:
 
     @property
     def heeds_kind(self) -> bool:
-        """True if this variant serves jobs of one kind otherwise than those of another."""
+        """True if this variant treats jobs of one kind differently from those of another."""
         return self._is_so(lambda entry: entry.heeds_kind_when)
 
     @property

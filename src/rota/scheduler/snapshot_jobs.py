@@ -158,7 +158,7 @@ class SnapshotJobs:
     def ready_s(self, rows: int | Ints) -> float | Floats:
         """Moment from which a running job works: ahead of now while it starts, restores or moves.
 
-        Infinite if it stands still and nobody can tell until when; NaN for one that does not run.
+        Infinite if it stands still until an unknown moment; NaN for one that does not run.
         """
         if isinstance(rows, int):
             return self.ready_s(np.array([rows])).item(0)
@@ -174,7 +174,7 @@ class SnapshotJobs:
     def batch_now(self, rows: int | Ints) -> float | Floats:
         """Batch size in force: what its program says, else what its grant names, else what the job asks for.
 
-        NaN if the job chooses, and nobody has heard what.
+        NaN if the job chooses, and has not reported what.
         """
         if isinstance(rows, int):
             return self.batch_now(np.array([rows])).item(0)

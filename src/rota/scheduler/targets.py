@@ -1,4 +1,4 @@
-"""What a policy means to give each job, told to whoever looks: shown, and never enforced."""
+"""What a policy means to give each job: shown on request, and never enforced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RHO = "ρ"
 
 
 class Targets(Mapping[int, float]):
-    """By row; worked out by `make` when somebody looks, and then once."""
+    """By row; computed by `make` once, on first access."""
 
     def __init__(self, make: Callable[[], Mapping[int, float]]) -> None:
         self._make = make

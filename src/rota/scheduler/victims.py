@@ -1,4 +1,4 @@
-"""Whom to stop among running jobs that the policy ranks alike: the one whose preemption costs least.
+"""Which of equally ranked running jobs to stop: the one whose preemption costs least.
 
 Only live: a simulation keeps the order of submission among equals, as the systems it is compared with do.
 Two jobs are equal if the ranking of the decision says so (`RanksAlike`), they belong to one tenant, have
@@ -103,7 +103,7 @@ def _nodes(snapshot: Snapshot, grant: Grant) -> list[int]:
 
 
 def _moved(grants: Iterable[Grant], old: Grant, new: Grant) -> list[Grant]:
-    """The grants with the devices of `new`, node by node, in place of those of `old`."""
+    """The grants with the devices of `new`, node by node, in place of the devices of `old`."""
     instead = dict(zip(old.devices, new.devices, strict=True))
     return [
         grant._replace(devices=tuple(sorted(instead.get(device, device) for device in grant.devices)))

@@ -167,7 +167,7 @@ class World(Protocol):
         ...
 
     def scale(self, nodes: int) -> None:
-        """Make the cluster one of so many nodes, as far as this world can, as soon as it can."""
+        """Scale the cluster to `nodes` nodes, as far and as soon as this world can."""
         ...
 
     def stopped(self, row: int, how: How) -> Lost:

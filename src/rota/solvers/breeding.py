@@ -71,7 +71,7 @@ class Breeding:
         self._at = ctypes.addressof(self._rules)
 
     def part(self, states: Array, *, everybody: bool) -> None:
-        """Leave each node at most one job that spans nodes; `everybody`: all jobs from the second on leave."""
+        """Leave each node at most one job that spans nodes; `everybody`: all jobs from the second on go."""
         self._do.part(self._at, *_lie(states), everybody)
 
     def marked(self, states: Array) -> Array | None:

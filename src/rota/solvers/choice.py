@@ -47,7 +47,7 @@ class Choice(NamedTuple):
 def choose(kinds: Sequence[ItemKind], capacities: Floats, max_nodes: int) -> Choice:
     """The best choice, or the best that is found with `max_nodes` nodes of the search tree.
 
-    Infinite capacities bind nobody.  Option 0 of every kind has to be possible for all items together, as it
+    Infinite capacities do not bind.  Option 0 of every kind has to be possible for all items together, as it
     is taken if the search finds nothing; PolicyError if there is no choice at all.
     """
     if not kinds:

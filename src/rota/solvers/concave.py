@@ -16,11 +16,11 @@ import numpy as np
 from rota.model.columns import Bools, Floats, Ints
 
 CELLS = 2_000_000
-"""Cells that the table of the core may have: so many additions, a few milliseconds."""
+"""Cells that the table of the core may have: one addition each, a few milliseconds in all."""
 
 
 class Amounts(NamedTuple):
-    """Who gets how much."""
+    """How much each item gets."""
 
     counts: Ints
     value: float
@@ -152,7 +152,7 @@ class _Relaxed(NamedTuple):
 
     value: float
     whole: int
-    """Items, in order of gain per size, before the one of which only a part fits."""
+    """Items, in order of gain per size, before the one that fits only in part."""
     free: Bools
     """Items beyond the lower limits."""
     density: float

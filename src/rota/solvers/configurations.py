@@ -6,7 +6,7 @@ solved in four steps; each gives an answer if the next is not wanted:
 
 1. Its linear relaxation.  A basic solution has at most one fractional job for each capacity.
 2. Rounding: fractional jobs take their best configuration that still fits, then the jobs that gain most from
-the rest take more.  What is missing is at most the cost of one job for each capacity, however many jobs.
+   the rest take more.  What is missing is at most the cost of one job for each capacity, however many jobs.
 3. Fixing: a configuration whose reduced cost exceeds the difference between the two is in no better answer.
 4. Branch and bound over the few configurations that are left, with a limit of nodes.
 """

@@ -46,16 +46,16 @@ class DominantShare:
         }
         self._held: dict[Any, list[int]] = {}
         self._keys: dict[Any, int] = {}
-        """Of those who hold what they held when somebody asked."""
+        """Keys of users whose holdings have not changed since the key was computed."""
         self._nothing = [0] * len(capacity)
 
     def clear(self) -> None:
-        """Nobody holds anything."""
+        """Forget all holdings."""
         self._held.clear()
         self._keys.clear()
 
     def charge(self, user: Any, amounts: Sequence[int]) -> None:
-        """`user` holds so much more."""
+        """`user` holds `amounts` more."""
         held = self._held.get(user, self._nothing)
         self._held[user] = [held[place] + more for place, more in enumerate(amounts)]
         self._keys.pop(user, None)

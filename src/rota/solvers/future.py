@@ -4,8 +4,8 @@ Source    Gu et al., "ElasticFlow", ASPLOS 2023, section 4.1 (minimum satisfacto
           filling); the step function is also what lease plans and what-if questions are made of
 
 Time is counted in slots, 0 being the present one; moments inside a slot are fractions, and so is `now`.  A
-plan holds whole slots: who is done inside one has its GPUs to the end of it.  What was planned in a slot can
-therefore be planned again at any moment of it.
+plan holds whole slots: a job that is done inside one keeps its GPUs to the end of it.  What was planned in a
+slot can therefore be planned again at any moment of it.
 
 Plans and what they leave are worked out in C where that was built (`future.c`), and with NumPy elsewhere.
 """
@@ -72,7 +72,7 @@ NOTHING = Plan(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), math.in
 
 @dataclass(frozen=True)
 class FreeCurve:
-    """GPUs free in each slot to come, as a step function that nobody changes: less of it is another one."""
+    """GPUs free in each slot to come, as an immutable step function: taking from it makes another one."""
 
     starts: Ints
     """First slot of each piece, ascending from 0; the last piece has no end."""
@@ -80,7 +80,7 @@ class FreeCurve:
 
     @classmethod
     def of(cls, gpus: int) -> FreeCurve:
-        """So many GPUs for ever."""
+        """The curve of `gpus` GPUs in every slot."""
         return cls(np.zeros(1, dtype=np.int64), np.array([gpus], dtype=np.int64))
 
     def at(self, starts: Ints) -> Ints:

@@ -3,14 +3,14 @@
     maximise costs · x + of_free × t   subject to   rows x + free × t <= limits,  x >= 0
 
 Linear programs of schedulers have many optima.  The simplex method ends at a corner; an interior-point method
-ends inside the face of optima, where jobs that are alike get the same.  Authors who called such a solver took
-that point for their policy's answer, so to follow them one has to walk the way that their solver walks: a
+ends inside the face of optima, where equal jobs get the same.  Authors that called such a solver took that
+point as their policy's answer, so reproducing it takes the same steps as their solver's: a
 primal-dual method on the homogeneous self-dual embedding with Mehrotra's predictor and corrector
 (Domahidi, Chu, Boyd, "ECOS: an SOCP solver for embedded systems", ECC 2013, sections III and IV, for linear
 constraints alone), after three rounds of row and column scaling by the roots of the largest entries.
 
 Where it ends depends on the constraints as they are written: a bound that others imply moves the point.  It
-does not depend on their order, and columns that are alike end alike.  So they may stand in the program once,
+does not depend on their order, and equal columns end at equal values.  So equal columns may be listed once,
 with the number of their copies: the walk is the same, step by step, as with all of them written out.
 
 Each step solves one system of the size of `rows` (the normal equations: bounds are eliminated).  Small

@@ -67,8 +67,8 @@ def plan_leases(
 ) -> LeasePlan | None:
     """The best plan that is found within `limits`; None if there is none, or none was found.
 
-    `towards` is 1 to have as many GPUs as possible in use in lease 0, and -1 to have as few.  Of equal plans
-    the one is preferred in which those run now who run already.
+    `towards` is 1 to have as many GPUs as possible in use in lease 0, and -1 to have as few.  Among equal
+    plans it prefers one in which the jobs that run already run now.
     """
     if not candidates:
         return LeasePlan(np.zeros(0, dtype=np.int64), [], 0.0, False)
@@ -89,9 +89,9 @@ def plan_leases(
 
 
 def _at_its_bound(candidates: Sequence[Candidate], capacity: Ints, towards: int) -> LeasePlan | None:
-    """The plan of jobs with one deadline each, if laying them out gives one that nothing can better.
+    """The plan of jobs with one deadline each, if laying them out gives a plan that is certainly optimal.
 
-    No fewer GPUs can be in use now than by those who have not a lease to spare, and no more than by all.
+    The GPUs in use now are at least those of jobs without a lease to spare, and at most those of all jobs.
     """
     demands = [one.demand for one in candidates]
     if [one.job for one in candidates] != list(range(len(candidates))):

@@ -2,9 +2,9 @@
 
     maximise t   subject to   gains[job] >= least[job] + slope[job] × t   and the constraints of the division
 
-From level to level only `least` and `slope` change.  To write a program of a dozen jobs down takes as long as
-to solve it, so it is written down once, and those two columns are written over as long as the jobs that are
-alike stay the same.  Answers are those of `division.best` with `Tie.INTERIOR`, to the bit.
+From level to level only `least` and `slope` change.  Building a program of a dozen jobs takes as long as
+solving it, so it is built once, and those two columns are overwritten as long as the groups of equal jobs
+stay the same.  Answers equal `division.best` with `Tie.INTERIOR` to the bit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rota.solvers.lp import SolveStatus
 
 
 class _Written(NamedTuple):
-    """A program laid out for C, and whom it is about."""
+    """A program laid out for C, and the jobs it is about."""
 
     leaders: list[int]
     """The first job that is like each."""

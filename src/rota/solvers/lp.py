@@ -2,10 +2,10 @@
 
 One thread and a fixed seed: a program built with the same rows and columns in the same order, and solved
 after the same edits, answers the same bits.  Each solve starts where the last one ended.  That is fast, but
-optima are rarely unique and the one found depends on the way there, even from nothing: HiGHS, told to forget
-its basis, was seen to end elsewhere in an edited program than in a new one.  So keep a program where the
-value is what counts (bisection, feasibility), build it anew where the optimum itself becomes a decision, and
-let a second objective break ties.  Rows stand in an order of their own (jobs by submission).
+optima are rarely unique and the one found depends on the way there, even from scratch: HiGHS, made to forget
+its basis, was seen to end elsewhere in an edited program than in a new one.  So keep a program where only the
+value counts (bisection, feasibility), rebuild it where the optimum itself becomes a decision, and let a
+second objective break ties.  Rows have a fixed order (jobs by submission).
 """
 
 from __future__ import annotations

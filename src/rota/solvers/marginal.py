@@ -1,7 +1,7 @@
-"""Units handed out one by one to whoever saves most time for what a unit takes: workers and servers of jobs.
+"""Hands out units (workers, servers) one by one to the job that saves most time per resource taken.
 
 Source    Peng et al., "Optimus", EuroSys 2018, section 4.1.  A unit of a kind takes several resources of the
-          cluster; what it takes is the part of the one of which it takes most (its dominant share).
+          cluster; its size is the largest part that it takes of any of them (its dominant share).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class NodeSets:
         self.limits_cpus = bool(cluster.node_cpus.any())
         self.limits_memory = bool(cluster.node_memory_gib.any())
         self.can_run_out = self.limits_cpus or self.limits_memory or any(self._memory_gib.values())
-        """True if CPU, memory or device memory has a limit on any node: else nobody counts what is taken."""
+        """True if CPU, memory or device memory has a limit on any node: else use of them is not counted."""
         self._with_memory: dict[float, int] = {}
         self._cluster = cluster
         self._admitted: dict[str, int] = {}
@@ -66,7 +66,7 @@ class NodeSets:
 
 
 def _lowest_units(cluster: Cluster) -> list[int]:
-    """Units of a level nest in those of the wider ones, so that the codes of the last level are enough."""
+    """Units of a level nest in the wider levels' units, so that the codes of the last level are enough."""
     if not cluster.levels:
         return [mask_of(list(range(cluster.nodes)))]
     codes = list(cluster.levels.values())[-1].tolist()

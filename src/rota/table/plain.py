@@ -12,7 +12,7 @@ from rota.model.feasible import feasible_rows
 from rota.model.jobs import JobTable
 
 MOST_KINDS = 1000
-"""Different requests of which is kept what they are; then it begins anew."""
+"""Different requests whose kind is cached; beyond that the cache starts again."""
 _ASKED = ("gpus", "gpus_min", "gpu_types", "gang", "gpu_share", "cpus", "memory_gib", "gpu_memory_gib")
 _NAMED = ("tenant", "node_set")
 

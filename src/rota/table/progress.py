@@ -1,8 +1,8 @@
 """How far each job is: written by the world, read by everyone.
 
-Progress is stored as value, rate and moment, and evaluated when somebody looks: between two events
-nothing is touched.  Work is in the job's own unit: seconds at the requested allocation, or iterations,
-of which `per_s` tells how many are done in such a second.
+Progress is stored as value, rate and moment, and evaluated when it is read: between two events
+nothing is touched.  Work is in the job's own unit: seconds at the requested allocation, or
+iterations; `per_s` is the number of them done in such a second.
 """
 
 from __future__ import annotations

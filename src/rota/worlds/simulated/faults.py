@@ -16,9 +16,9 @@ from rota.model.units import format_duration, parse_duration
 MOST_LOSSES = 100_000
 """Losses of nodes in one run: beyond them a run would not end soon, each being news to the policy."""
 _STREAM = 0xFA17
-"""Keeps the random numbers of faults apart from those of policies under the same seed."""
+"""Keeps the random numbers of faults apart from the policies' under the same seed."""
 _BACK, _LOSS, _AT_ONCE = range(3)
-"""Their order at one moment: who was away is back, others are lost, and back if that took no time."""
+"""Their order at one moment: absent nodes are back, others are lost, and back if that took no time."""
 
 
 class Fault(NamedTuple):

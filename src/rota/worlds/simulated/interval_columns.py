@@ -1,6 +1,6 @@
-"""Intervals of holding as columns of numbers: what a run of millions of turns keeps of them.
+"""Intervals of holding as columns of numbers, for runs with millions of turns.
 
-An interval as it is told is half a dozen objects, 0.4 to 0.5 KB; as numbers it is 60 to 100 bytes.
+An interval as it is reported is half a dozen objects, 0.4 to 0.5 KB; as numbers it is 60 to 100 bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rota.scheduler.world import How, Lost
 
 Interval = tuple[Grant, float, float, How, Lost]
 _PART = 1 << 18
-"""So many are made columns at once, and let go of."""
+"""Intervals that are turned into columns, and freed, at a time."""
 _HOWS = list(How)
 HOW_ENDED = [str(how) for how in _HOWS]
 """The words behind the codes of how intervals ended."""

@@ -1,8 +1,8 @@
-"""Time limits in a simulation: who has run for as long as was stated at submission is ended.
+"""Time limits in a simulation: a job that has run for the time stated at submission is ended.
 
-As on a live cluster the seconds of all attempts count, start-up and standstill among them, and a job that is
-ended so has failed and is not tried again.  A job whose own record outlasts its limit (a site checks now and
-then, and lets it end) may run for as long as that record: it is slower runs than the recorded one that end.
+As on a live cluster the seconds of all attempts count, including start-up and standstill; a job that is
+ended this way has failed and is not tried again.  A job whose recorded run outlasts its limit (a site checks
+now and then, and lets it end) may run as long as that record: only slower runs than the recorded one end.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LimitedWorld(SimulatedWorld):
         self._most_s: list[float] = np.where(np.isnan(trace.jobs.limit_s), math.inf, most_s).tolist()
         """Seconds that each job may run in all."""
         self.timed_out: dict[int, str] = {}
-        """What is said of those who were ended."""
+        """The message for each job that was ended."""
         super().__init__(trace, *args, **options)
 
     def _schedule(

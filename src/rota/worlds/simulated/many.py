@@ -32,7 +32,7 @@ SMALL_JOBS = 10_000
 """Jobs over all tasks up to which starting a process costs more than it saves."""
 
 Progress = Callable[[int, int], None]
-"""Is told a task's number and how many of its jobs have ended; calls come from several threads."""
+"""Called with a task's number and the number of its jobs that have ended, from several threads."""
 
 
 @dataclass(frozen=True)

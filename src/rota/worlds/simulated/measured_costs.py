@@ -3,7 +3,7 @@
 A start holds devices without doing work from the agent's first move until the first step begins:
 `start + ready - step`.  A preempted job pays its `leave` (`stop` where no program could checkpoint), and at
 its return a start and the `restore`; a start that restores is measured with what it restores, so where most
-starts do, the restore counts twice.  Taking devices from a suspended job costs its `suspend` and `resume`.
+starts do, the restore counts twice.  Taking devices from a suspended job costs `suspend` and `resume`.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ class At(NamedTuple):
     """Work it has done."""
     now: float
     company_s: float
-    """Moment since which these neighbours, or nobody, have been beside it on these devices."""
+    """Moment since which these neighbours, or none, have been beside it on these devices."""
 
 
 Rebase = Callable[[int, float, float], tuple[float, float] | None]
-"""What a speed model may say of a row at the end of a round, given the work that is done and that there is in
-all: both anew, for models whose unit of work changes with progress (Shockwave); None leaves them."""
+"""What a speed model may say of a row at the end of a round, given the work done and the work in all: new
+values of both, for models whose unit of work changes with progress (Shockwave); None leaves them."""

@@ -7,10 +7,10 @@ the end of the slot; the only one that is left is seen at once.
 
 `RoundEnds.PLANNED`: a job ends as its policy plans (`Decision.ends`), whatever its work: with the slot,
 counted from the decision, in which it is to be done.  It does not work beyond the moment at which it is to be
-done.  A job of which the policy says nothing is planned to be done by its present rate.  After a decision
-each job that holds devices stands still, and ends so much later: for a constant, and unless the same devices
-have worked together before, for a part that grows with their number.  Every so many decisions what has worked
-together is forgotten, and jobs that are not spared restart their processes as well.
+done.  A job that the policy says nothing about is planned to be done by its present rate.  After a decision
+each job that holds devices stands still, and ends that much later: for a constant, and unless the same
+devices have worked together before, for a part that grows with their number.  Once in a fixed number of
+decisions this memory is cleared, and jobs that are not spared restart their processes as well.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from rota.worlds.simulated.interval_columns import IntervalBook
 
 _NOTHING: Final = Lost()
 MOST_AS_TOLD: Final = 1 << 15
-"""So many intervals are kept as they were told; of more, columns."""
+"""Intervals kept as they were reported; further ones become columns."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -27,7 +27,7 @@ class RunRecorder:
     """Keeps every interval of holding, every ending, and the reason of each job's first wait."""
 
     def __init__(self, done: Callable[[int, float], float] | None = None) -> None:
-        """`done` gives the work that a row has done at a moment; None where nobody is to note it."""
+        """`done` gives the work that a row has done at a moment; None where it is not recorded."""
         self._done = done
         self.done: list[float] = []
         """Work that each interval's job had done at its end."""

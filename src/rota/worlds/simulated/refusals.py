@@ -18,7 +18,7 @@ def refuse_unknown_durations(trace: Trace, total: list[float]) -> None:
 
 
 def refuse_uncounted_failures(trace: Trace, per_s: list[float]) -> None:
-    """A failing attempt is told in seconds of work; not every job's work can be counted in them."""
+    """Raise if a job with failing attempts, recorded in seconds of work, has work in another unit."""
     row = next((row for row in trace.truth.failures if per_s[row] != per_s[row]), None)
     if row is not None:
         raise InputError(

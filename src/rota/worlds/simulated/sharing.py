@@ -38,7 +38,7 @@ def _company(beside: Sequence[Neighbour]) -> tuple[float, int]:
 
 @dataclass(frozen=True)
 class LeftOver:
-    """Nobody is held up by a control loop: opportunistic jobs take what the others leave idle, at once."""
+    """Sharing without a control loop's delay: opportunistic jobs at once take what the others leave idle."""
 
     def pace(self, role: Role, beside: Sequence[Neighbour], at: At) -> Pace:
         use, opportunistic = _company(beside)

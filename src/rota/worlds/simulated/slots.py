@@ -1,7 +1,7 @@
 """Rounds of no fixed length: steps that end with an arrival, and events merged into slots.
 
-The simulators of Tiresias (its Gandiva) and ElasticFlow look at the cluster at moments that depend on what
-happens.  `RoundEnds` names their rules; `Charge` says who pays for a decision in ElasticFlow's.
+The simulators of Tiresias (its Gandiva) and ElasticFlow look at the cluster at moments that depend on
+events.  `RoundEnds` names their rules; `Charge` says which jobs pay for a decision in ElasticFlow's.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class SlotWorld(RoundWorld):
             self._pay_late(running, started)
 
     def _count(self) -> bool:
-        """Count a round; true if all trainers restart in it: every so many rounds as a slot has seconds."""
+        """Count a round; true if all trainers restart in it: after as many rounds as a slot has seconds."""
         restarts = self._opened > 0 and self._opened % self.round_s == 0
         self._opened += 1
         return restarts

@@ -128,7 +128,7 @@ class StepTableSpeed:
         return self._sights.get(row, Sight())
 
     def on(self, row: int, epoch: int, grant: Grant) -> _Found:
-        """Examples at M0 per second under `grant`, and how the steps look; 0 where nobody measured."""
+        """Examples at M0 per second under `grant`, and how the steps look; 0 where not measured."""
         last = self._last.get(row)
         if last is None or last[0] is not grant:
             last = self._last[row] = grant, self._courses_on(row, grant)
@@ -207,7 +207,7 @@ class StepTableSpeed:
 def _course(
     workload: MeasuredWorkload, times: StepTable, shape: tuple[int, ...], wanted: float | None
 ) -> list[_Found]:
-    """Goodput and sight of a workload in each epoch, on GPUs of one type; 0 where nobody measured."""
+    """Goodput and sight of a workload in each epoch, on GPUs of one type; 0 where not measured."""
     gpus, epochs = sum(shape), workload.epochs
     batch = workload.split(times, gpus, workload.usual(times, gpus) if wanted is None else wanted)
     seconds, total = times.at(shape, batch.local), batch.total(gpus)

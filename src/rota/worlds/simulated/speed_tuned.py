@@ -2,9 +2,9 @@
 
 The inside of a job in the simulators of Pollux (OSDI 2021) and Sia (SOSP 2023).  A job times its steps on
 every configuration it runs on, fits the seven parameters of step times on that type of GPU (`step_fit`), and
-takes the batch that is best by its own fit: when it comes to other GPUs, when an epoch ends, and at each
+takes the batch that is best by its own fit: when it gets other GPUs, when an epoch ends, and at each
 tick at which something is new.  Before it has timed a step there it takes the smallest batch its GPUs share.
-What it has learnt is what policies are told: fits, statistics of the gradient, how many GPUs it was timed on.
+Policies receive what it has learnt: fits, statistics of the gradient, the number of GPUs it was timed on.
 """
 
 from __future__ import annotations

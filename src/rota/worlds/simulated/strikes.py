@@ -1,6 +1,6 @@
-"""Failures of gangs that are tried on fewer devices than they ask for: they come as soon as on all of them.
+"""Failures of gangs tried on fewer devices than they ask for: they come as soon as on all of them.
 
-What a program does wrong it does in the same step, whoever takes part; only its work takes longer.
+A program fails in the same step on any number of devices; only its work takes longer.
 """
 
 from __future__ import annotations
