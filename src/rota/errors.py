@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection
 
 _BRIEF = 120
-"""As much as people read of a value that is wrong."""
+"""Most characters shown of a wrong value."""
 
 
 class RotaError(Exception):
@@ -47,7 +47,7 @@ class InputError(RotaError):
         """Build the sentence `FILE, row N, column 'F': PROBLEM; expected E`.
 
         `row` counts as an editor does: the first line of the file is row 1.  A `field` that begins with a
-        dash is an option of the command line and stands for itself; an `argument` is one of a function.
+        dash is an option of the command line and is shown as it is; an `argument` is one of a function.
         """
         places = [shown(file)] if file is not None else []
         if row is not None:

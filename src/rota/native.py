@@ -21,7 +21,7 @@ _MARK = 16
 
 @cache
 def library(source: Path) -> ctypes.CDLL | None:
-    """What was built of the C file `source`, `lib` before its name; None where it is not to be had."""
+    """The library built from the C file `source`, `lib` before its name; None where there is none."""
     try:
         built = ctypes.CDLL(str(source.with_name(f"lib{source.stem}.so")))
         mark = (ctypes.c_char * (_MARK + 1)).in_dll(built, "built_of")
@@ -32,7 +32,7 @@ def library(source: Path) -> ctypes.CDLL | None:
 
 @cache
 def functions(source: Path) -> Mapping[str, Any]:
-    """The functions of a C file that take Python's own objects, by name; none where it is not to be had.
+    """The functions of a C file that take Python's own objects, by name; none where it was not built.
 
     Such a file names the Python whose headers it was built with (`built_for`); its `functions` creates them.
     """
@@ -52,5 +52,5 @@ def functions(source: Path) -> Mapping[str, Any]:
 
 
 def digest(source: Path) -> bytes:
-    """As `setup.py` puts it in, of the source and of what all share; a wheel has the library alone."""
+    """The mark that `setup.py` puts in, of the source and the shared header; a wheel has only the library."""
     return sha256(source.read_bytes() + _SHARED.read_bytes()).hexdigest()[:_MARK].encode()

@@ -34,7 +34,7 @@ class Event(IntFlag):
     TIMER = 16  # the moment the policy asked for
     ROUND = 32  # a round of the world's semantics ended
     PROFILE = 64  # a grant to measure (`Purpose.PROFILE`) has ended: what was seen in it is known
-    SAID = 128  # the program of a running job has said what it bears, or bears something else now
+    SAID = 128  # the program of a running job has reported its abilities, or they have changed
     ANY = 255
     IDLE = 256  # any of these, while no job holds a GPU: only ever asked for, `Snapshot.cause` never names it
 

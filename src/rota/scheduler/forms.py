@@ -41,7 +41,7 @@ class Extent(NamedTuple):
 
 
 class _WrongError(Exception):
-    """What stands in a field is not what belongs there."""
+    """A field holds a value of the wrong form."""
 
     def __init__(self, field: str, value: object, expected: str) -> None:
         super().__init__(f"{field}={brief(value)}; expected {expected}")
@@ -120,11 +120,11 @@ def _put_right_what_is_told(decision: Decision, extent: Extent) -> None:
     _text("target", decision.target)
 
 
-# -- what is said of jobs ------------------------------------------------------------------------------
+# -- values by job -------------------------------------------------------------------------------------
 
 
 def _grant(field: str, grant: Any, extent: Extent) -> Grant:
-    """The same object if the grant is as it should be."""
+    """`grant` itself if it is well formed."""
     if not isinstance(grant, Grant):
         raise _WrongError(field, grant, "a Grant, such as Grant(row, (0, 1))")
     row = _row(f"{field}.job", grant.job, extent)
@@ -221,7 +221,7 @@ def _constraint(field: str, constraint: Any) -> Constraint:
 
 
 def _check_wake(wake: Any) -> None:
-    """Of these types compiled and interpreted alike."""
+    """Check the types of the fields, in compiled and interpreted code equally."""
     if not isinstance(wake, Wake):
         raise _WrongError("wake", wake, "a Wake, such as Wake(at_s=snapshot.now + 60.0)")
     expected = "a moment in seconds, such as snapshot.now + 60.0"
@@ -251,7 +251,7 @@ def _rows(field: str, value: Any, extent: Extent) -> list[int]:
 
 
 def _by_row(field: str, value: Any, read: Callable[[str, Any], _T], extent: Extent) -> dict[int, _T]:
-    """What is said of each row."""
+    """The value of each row, read by `read`."""
     if not isinstance(value, Mapping):
         raise _WrongError(field, value, "a dict by row")
     told: dict[int, _T] = {}

@@ -76,7 +76,7 @@ class Loop:
         """Further rules of a live world: a breach is refused as one of the guard's rules is."""
         self.state = state if state is not None else State(world.jobs, world.cluster, world.progress)
         self._is_plain = False
-        """True if the present decision only starts, preempts and moves jobs that ask for nothing but GPUs."""
+        """True if the present decision only starts, preempts and moves jobs that ask for GPUs alone."""
         self.counts = LoopCounts()
         self.wake = wake or Wake()
         self._wake_on = int(self.wake.on)
@@ -85,7 +85,7 @@ class Loop:
         """What the policy has said that it may do; None if it said nothing: anything."""
         self._may_preempt = self._levers is None or Lever.PREEMPT in self._levers
         self._noted = len(self.state.log)
-        """How much of the log of the state has been looked at for jobs that begin to wait."""
+        """Position up to which the state's log has been read for jobs that begin to wait."""
         self.providers = {k: p for k, p in (providers or {}).items() if k in policy.needs}
         _refuse_missing(policy, self.providers)
         for provider in self.providers.values():
@@ -106,7 +106,7 @@ class Loop:
     # -- one pass --------------------------------------------------------------------------------
 
     def run(self, until_s: float = math.inf, most: int = 1 << 62) -> bool:
-        """Until the world has nothing left to tell, `until_s`, or `most` moments; whether there is more."""
+        """Run until no event is left, until `until_s`, or for `most` moments; true if there is more."""
         while most and self.step(until_s):
             most -= 1
         return not most
@@ -293,7 +293,7 @@ class Loop:
         self._follow_up(_END * (len(self.state.held) < held) | _PROFILED * self._profiled)
 
     def _follow_up(self, cause: int) -> None:
-        """What a decision has brought about is news: jobs let go by ending others, measurements."""
+        """Effects of a decision are events too: jobs released by ending others, measurements."""
         if not cause:
             return
         if cause & _PROFILED and self._listeners:
@@ -302,7 +302,7 @@ class Loop:
             self._decide(Batch(self.state.now, cause))
 
     def _breaches(self, decision: Decision) -> Sequence[Breach]:
-        """What speaks against `decision`; most are plainly sound, and looked at once."""
+        """The breaches of `decision`; most decisions are sound and take a single check."""
         self._is_plain = is_plainly_sound(self.state, decision)
         if not self._is_plain:
             decision.grants = [with_one_nan(grant) for grant in decision.grants]
@@ -393,7 +393,7 @@ class Loop:
                     self.recorder.awaits_round(row, self._round(row, state.now))
 
     def _note_unseen(self, rows: Iterable[int]) -> None:
-        """Of `rows`, those that no decision has seen have waited for the round that was to come."""
+        """Record that the `rows` that no decision has seen were waiting for the next round."""
         state = self.state
         unseen = set(state.log[self._noted :]) if rows else ()
         for row in rows:

@@ -29,7 +29,7 @@ class Policy(Protocol):
 
     @property
     def needs(self) -> frozenset[Knowledge]:
-        """What it must be told; the harness refuses to run it without."""
+        """Knowledge that it requires; a run without it is refused."""
         ...
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
@@ -108,7 +108,7 @@ class System:
 
     @property
     def needs(self) -> frozenset[Knowledge]:
-        """What some variant must be told."""
+        """Knowledge that some variant requires."""
         return frozenset(self.needs_when)
 
     @property
@@ -117,7 +117,7 @@ class System:
         return frozenset(self.levers_when)
 
     def needs_of(self, parameters: Parameters) -> frozenset[Knowledge]:
-        """What the variant with these parameters must be told."""
+        """Knowledge that the variant with these parameters requires."""
         return frozenset(kind for kind, when in self.needs_when.items() if _holds(when, parameters))
 
     def levers_of(self, parameters: Parameters) -> frozenset[Lever]:
@@ -216,7 +216,7 @@ def register(
 
 
 def _tell(cls: Any, entry: System) -> None:
-    """Instances of `cls` know what `entry` says of their parameters, worked out when first asked."""
+    """Make instances of `cls` answer what `entry` says of their parameters, computed on first use."""
 
     def tell(name: str, fact: Callable[[Parameters], Any]) -> None:
         told = cached_property(lambda policy: fact(getattr(policy, "parameters", NoParameters())))

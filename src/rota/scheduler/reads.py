@@ -1,4 +1,4 @@
-"""What policies look at and may do, of one or of several together: what else is said has no effect."""
+"""The knowledge and levers that one policy, or several together, use; any others have no effect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Reads(NamedTuple):
 
     @classmethod
     def of(cls, policies: Iterable[Policy]) -> Reads:
-        """Of all of them together."""
+        """What all of `policies` together read and may do."""
         listed = list(policies)
         needs = frozenset[Knowledge]().union(*(policy.needs for policy in listed))
         return cls(needs, frozenset[Lever]().union(*map(levers_of, listed)))

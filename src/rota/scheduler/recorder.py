@@ -1,4 +1,4 @@
-"""What a recorder is: where the loop tells what it does."""
+"""The interface of a recorder, to which the loop reports what it does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Recorder(Protocol):
         ...
 
     def awaits_round(self, row: int, reason: Constraint) -> None:
-        """`row` has waited for nothing but a round: no decision has seen it wait, and left it waiting."""
+        """`row` has waited only for a round: no decision has seen it wait and left it waiting."""
         ...
 
     def offered(self, row: int, offer: Offer) -> None:

@@ -114,7 +114,7 @@ class Snapshot:
         return View(self._state, cluster, nodes, idle=idle)
 
     def seen_as(self, view: View) -> Snapshot:
-        """The same moment with the same knowledge on the nodes and with the jobs of `view`."""
+        """This snapshot restricted to the nodes and jobs of `view`, with the same knowledge."""
         jobs = SnapshotJobs(view) if view.idle else SnapshotJobs(view, self.by_row)
         return Snapshot(view, self.cause, self._known, self._needs, self._seed, jobs)
 

@@ -192,7 +192,7 @@ class SnapshotJobs:
     @overload
     def can(self, rows: Ints) -> Ints: ...
     def can(self, rows: int | Ints) -> int | Ints:
-        """What each bears without losing its work, as far as is known: flags of `Can`."""
+        """What each can do without losing its work, as far as is known: flags of `Can`."""
         can = self._state.progress.can
         return can.item(rows) if isinstance(rows, int) else can[rows]
 

@@ -80,7 +80,7 @@ def _same_request(snapshot: Snapshot, ranking: RanksAlike, one: int, other: int)
 
 
 def _alike(snapshot: Snapshot, ranking: RanksAlike, one: int, other: int) -> bool:
-    """True if the policy ranks the two alike and either's place is as good as the other's."""
+    """True if the policy ranks the two equal and either's place is as good as the other's."""
     here, there = snapshot.grants[one], snapshot.grants[other]
     return (
         here.share == there.share == 1.0

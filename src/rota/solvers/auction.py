@@ -151,7 +151,7 @@ class HandedOut(NamedTuple):
     price: float
     """Gain per GPU of the best group for which there was no room any more; 0 if there was room for all."""
     gap: float
-    """The largest sum of gains is at most so much larger (if groups gain less the later they come and the
+    """The largest sum of gains is larger by at most this (if groups gain less the later they come and the
     more is taken: the bound of the fractional knapsack)."""
 
 

@@ -1,8 +1,8 @@
 """One option for each item of a kind, so that the sum of their values is largest within some capacities.
 
 The multiple-choice knapsack with several capacities, as an integer program for HiGHS.  Items of a kind are
-alike, so that the program counts them: it has a column for each kind and option, however many items there
-are.
+interchangeable, so the program counts them: it has a column for each kind and option, however many items
+there are.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from rota.errors import PolicyError
 from rota.model.columns import Floats, Ints
 
 _TIE = 1e-6
-"""Of equal values the option is taken that uses less: so much is the whole of all capacities worth."""
+"""Value of all capacities together: among options of equal value the one that uses less is taken."""
 
 
 class ItemKind(NamedTuple):
-    """Items that are alike."""
+    """A group of interchangeable items."""
 
     items: int
     values: Floats

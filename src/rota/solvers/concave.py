@@ -3,8 +3,8 @@
     maximise  Σ_i totals[i, n_i]   subject to   Σ_i sizes[i] n_i <= capacity,   least <= n <= most,   n whole
 
 where totals are concave in n_i: a knapsack whose items come in a fixed order within each job.  Filling it by
-gain per size is optimal but for the last item, and what the relaxation gains over that tells how far from it
-an optimum can lie (Pisinger's core of a knapsack); within that distance a table over the capacity finds it.
+gain per size is optimal except for the last item, and the relaxation's gain over that bounds how far from it
+an optimum can be (Pisinger's core of a knapsack); within that distance a table over the capacity finds it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class ConcaveKnapsack:
         return counts
 
     def _core(self, least: Ints, relaxed: _Relaxed, loss: float) -> tuple[Ints, bool]:
-        """The best amounts no further from the relaxation than `loss`, and whether all such were looked at.
+        """The best amounts no further from the relaxation than `loss`, and whether all such were searched.
 
         A unit more or less than the relaxation takes costs what it gains less, or more, than the critical
         gain per size; amounts worth more than the greedy ones cost less than `loss` in all.

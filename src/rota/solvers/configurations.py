@@ -49,7 +49,7 @@ class SearchLimits(NamedTuple):
     """How far the search goes."""
 
     gap: float = 0.0
-    """It ends at an answer that is known to cost at most so much more than the best."""
+    """The search ends at an answer that is known to cost at most this much more than the best."""
     max_nodes: int = 1_000
     """Nodes of the search tree."""
     max_columns: int = 20_000

@@ -59,7 +59,7 @@ class Division:
     capacity: Floats
     """GPUs of each type."""
     counts: Floats
-    """Jobs that each job here stands for: 1, or as many as are alike."""
+    """Number of equal jobs that each job here represents; 1 if it is only itself."""
 
     @cached_property
     def size(self) -> int:
@@ -97,7 +97,7 @@ class Division:
     def _places(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Entry and place of each membership, job by job; where the jobs start among them; and columns.
 
-        Where a job stands for several, two of them may be an entry: they are one membership.
+        Where a job represents several, two of these may form an entry: they are one membership.
         """
         entry, place = np.nonzero(
             (self.members >= 0) & ~np.column_stack((np.zeros_like(self._twice), self._twice))
@@ -111,7 +111,7 @@ class Division:
 
     @cached_property
     def _twice(self) -> Bools:
-        """Entries of a job with another one that it stands for."""
+        """Entries of a job with another one that it represents."""
         same: Bools = self.members[:, 0] == self.members[:, 1]
         return same
 
@@ -213,9 +213,9 @@ _LEAST_NEED = 1e-6
 
 
 def _of_one_size(rows: SparseRows, least: Floats) -> tuple[SparseRows, Floats]:
-    """The same demands, over what each asks for: the solver may miss a row by so much, and not by its unit.
+    """The demands, each divided by what it asks for, so that the solver's tolerance is relative to that.
 
-    A job that needs little would otherwise obtain nothing.
+    Otherwise a job that needs little could get nothing.
     """
     lengths = np.diff(rows.starts)
     most = np.zeros(len(least))
@@ -250,7 +250,7 @@ def _add_rows(made: LinearProgram, rows: SparseRows, low: Floats, high: Floats) 
 
 
 def _inside(division: Division, objective: Objective, demands: DemandRows | None) -> Answer:
-    """As the authors wrote it for their solver: x >= 0, the constraints, and no bound besides."""
+    """The program as the authors wrote it for their solver: x >= 0, the constraints, and no other bound."""
     return (_pairs_inside if division.has_pairs else _alone_inside)(division, objective, demands)
 
 
@@ -381,7 +381,7 @@ def _answer(solution: InnerSolution, before: int, demands: DemandRows | None) ->
 
 
 def answer_of(solution: InnerSolution, before: int) -> Answer:
-    """With what is said of the demands of all, which stand after `before` other rows."""
+    """The answer with slacks and prices of all demands, which come after `before` other rows."""
     status, value, columns, slack, prices = solution
     return Answer(status, value, columns, slack[before:], prices[before:])
 

@@ -32,7 +32,7 @@ from rota.solvers.interior_system import InnerProgram, Scaled, factor, scaled_pr
 from rota.solvers.lp import SolveStatus
 
 TOLERANCE = 1e-8
-"""Of residuals and of the gap, absolute and relative."""
+"""Tolerance of residuals and of the gap, absolute and relative."""
 ROUGH_TOLERANCE = 1e-4
 MOST_STEPS = 100
 _LEAST_STEP, _LARGEST_STEP, _BACK_OFF = 1e-6, 0.999, 0.99

@@ -173,7 +173,7 @@ class _Program:
         return costs
 
     def read(self, taken: Any, is_cut: bool) -> LeasePlan:
-        """The plan that a solution stands for."""
+        """The plan that a solution represents."""
         places = np.flatnonzero(taken[int(self.first[-1]) :])
         chosen = np.zeros(self.jobs, dtype=np.int64)
         chosen[self.job[places]] = places

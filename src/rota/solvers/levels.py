@@ -72,7 +72,7 @@ class WaterLevels:
         return of_all(answer, written.kinds, (len(first), types))
 
     def _for(self, like: list[int], least: Floats, slope: Floats) -> _Written | None:
-        """What is written of the jobs that are alike by all three; None if that is too much for C."""
+        """The built program for jobs grouped by all three; None if that is too large for C."""
         seen: dict[tuple[int, float, float], int] = {}
         keys = zip(like, least.tolist(), slope.tolist(), strict=True)
         leaders = [seen.setdefault(key, job) for job, key in enumerate(keys)]

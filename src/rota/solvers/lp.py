@@ -104,10 +104,10 @@ class LinearProgram:
     # -- solving -----------------------------------------------------------------------------------
 
     def solve(self) -> Solution:
-        """The optimum, or why there is none; PolicyError if HiGHS cannot tell.
+        """The optimum, or why there is none; PolicyError if HiGHS cannot decide.
 
         From a basis of an edited program, the dual simplex method may end with a point that it can neither
-        repair nor call infeasible.  Then the program is solved again from nothing.
+        repair nor call infeasible.  Then the program is solved again from scratch.
         """
         ended = self._run()
         if ended not in _STATUS:

@@ -37,7 +37,7 @@ class ConeProgram(NamedTuple):
     linear: int
     """Entries of the first kind."""
     columns: Floats
-    """By what v was divided."""
+    """What v was divided by."""
 
 
 class _Point(NamedTuple):
@@ -182,7 +182,7 @@ def _quotient(p: ConeProgram, scaled: Floats, v: Floats) -> Floats:
 
 
 class _Scaling:
-    """The point at which s and z look alike: W z = W^-1 s."""
+    """The scaling point at which s and z coincide: W z = W^-1 s."""
 
     def __init__(self, p: ConeProgram, at: _Point) -> None:
         (s, cones_s), (z, cones_z) = _split(p, at.s), _split(p, at.z)

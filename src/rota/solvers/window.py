@@ -26,11 +26,11 @@ from rota.model.columns import Floats, Ints
 from rota.solvers.concave import ConcaveKnapsack
 
 NODES = 200
-"""Branches looked at; what is found by then is the answer, and says so."""
+"""Most branches to search; the best answer by then is returned, and marked so."""
 
 LOG_BASES = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
 LOG_OF_ZERO = 1e-6
-"""What stands for a progress of 0 under the logarithm."""
+"""Replaces a progress of 0 under the logarithm."""
 
 
 def log_utility(progress: Floats) -> Floats:
@@ -69,10 +69,10 @@ class PlanningWindow:
 
     @cached_property
     def _limits(self) -> list[tuple[Ints, int]]:
-        """What numbers of rounds must keep for each round to have room, as far as sums tell.
+        """Limits on sums of rounds that are necessary for each round to have room.
 
-        The GPUs of the window; and, for each size that does not divide the GPUs, the places for it: seven
-        GPUs have one for four, whatever the others take.
+        The GPUs of the window; and, for each size that does not divide the GPUs, the places for that size:
+        seven GPUs have one place for four, whatever other jobs take.
         """
         odd = [int(size) for size in np.unique(self.sizes) if self.capacity % size]
         return [(self.sizes // size, self.capacity // size * self.rounds) for size in (1, *odd)]

@@ -106,8 +106,8 @@ def _fill(order: Ints, sizes: Ints, room: int) -> list[int]:
 
 
 def _urgent_first(window: PlanningWindow, runs: Bools) -> Bools:
-    """The same numbers of rounds, urgent jobs early: whole rounds in order, then jobs of equal size change
-    places between two of them, and move to earlier ones that have room, until nothing changes."""
+    """The layout with urgent jobs early and equal numbers of rounds: whole rounds in order, then jobs of
+    equal size swap between two of them, and move to earlier ones that have room, until nothing changes."""
     counts, sizes = runs.sum(axis=1), window.sizes
     urgency = window.weights / np.maximum(counts * sizes, 1)
     rounds = _Rounds(window, runs[:, np.argsort(-((urgency * sizes) @ runs), kind="stable")], urgency)
@@ -140,7 +140,7 @@ class _Rounds:
         self._changed = [0] * window.rounds
         """By round: how many changes there had been when it last changed."""
         self._seen: dict[tuple[int, int], tuple[int, int]] = {}
-        """Of two rounds, their last changes when jobs were last brought forward between them."""
+        """By pair of rounds: the last change of each when jobs were last brought forward between them."""
         for at in range(window.rounds):
             self._look(at)
 
@@ -196,7 +196,7 @@ class _Rounds:
         self._note(early, late)
 
     def _move(self, early: int, late: int) -> None:
-        """Those in `late` alone into what room `early` has, the most urgent first."""
+        """Move jobs that are only in `late` into the free room of `early`, the most urgent first."""
         runs, sizes, urgency, room = self.runs, self.window.sizes, self.urgency, self._room[early]
         there = np.flatnonzero(runs[:, late] & ~runs[:, early] & (sizes <= room) & (urgency > 0.0))
         chosen = _fill(there[np.argsort(-urgency[there], kind="stable")], sizes, room)

@@ -47,7 +47,7 @@ class NodeSets:
         return by_type
 
     def with_memory(self, need_gib: float) -> int:
-        """Nodes whose devices have so much memory, or do not say how much."""
+        """Nodes whose devices have at least `need_gib` of memory, or do not state it."""
         nodes = self._with_memory.get(need_gib)
         if nodes is None:
             has = [node for node, gib in self._memory_gib.items() if not gib or gib >= need_gib]

@@ -123,8 +123,8 @@ class Occupancy:
         self.free.touched = set()
 
     def _restore(self, truth: Occupancy) -> None:
-        """Be as `truth` is, which has been watched since this was as it is: what is untouched is alike."""
-        has_counted = self.counts_hosts or truth.counts_hosts  # else hosts bear nothing, and did not
+        """Become equal to `truth`: only what changed since the two were last equal is copied."""
+        has_counted = self.counts_hosts or truth.counts_hosts  # else hosts carry nothing, now or before
         self.jobs, self.counts_hosts = truth.jobs, truth.counts_hosts
         self.opportunists = truth.opportunists
         nodes, devices = self._take_touched()
@@ -208,7 +208,7 @@ class Occupancy:
             self._hosts(new, 1.0)
 
     def _healthy(self, devices: tuple[int, ...]) -> tuple[int, ...]:
-        """Those that `free` knows of; the nodes of the others change without it."""
+        """The `devices` that `free` counts; the others are closed and only touch their nodes."""
         self._touch(devices)
         return tuple(device for device in devices if device not in self.down)
 
@@ -290,7 +290,7 @@ class Occupancy:
                 used[tenant.path, kind] = used.get((tenant.path, kind), 0.0) + sign * grant.share
 
     def parts(self, grant: Grant) -> list[tuple[int, float]]:
-        """Nodes of a grant and the part of the request that each bears: CPU and memory follow the GPUs.
+        """Nodes of a grant and the part of the request on each: CPU and memory follow the GPUs.
 
         The parts of an elastic job on half of its GPUs sum to one half.
         """

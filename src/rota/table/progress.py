@@ -38,9 +38,9 @@ class Progress:
         self.batch: Floats = np.full(rows, np.nan) if batch is None else batch
         """Batch size that the program of each row, while it runs, says it uses; NaN if it says nothing."""
         self.can = np.full(rows, _ALL, dtype=np.int64)
-        """What each row bears, as `Can` flags."""
+        """What each row can do without losing work, as `Can` flags."""
         self.worked = np.full(rows, np.nan)
-        """Seconds that each row worked in its last round; NaN where nothing goes by rounds."""
+        """Seconds that each row worked in its last round; NaN where there are no rounds."""
         self.per_s = per_s
         """Work of each row in a second at the requested allocation, NaN where that is not always the same;
         None if all work is counted in such seconds."""

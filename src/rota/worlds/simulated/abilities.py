@@ -57,15 +57,15 @@ class Abilities:
         progress.can[:] = np.where(bears & LATE, bears & Can.SUSPEND, bears)
         self.progress = progress
         self.lacking = bool((progress.can != int(Can.ALL)).any())
-        """True if some job does not bear everything, as far as is known."""
+        """True if some job lacks an ability, as far as is known."""
         self.late = {row: int(bears[row] & Can.ALL) for row in np.flatnonzero(bears & LATE).tolist()}
-        """What those bear whose programs have not said it yet."""
+        """Abilities, by row, of jobs whose programs have not reported them yet."""
         self._speaks: dict[int, float] = {}
         """When the programs will say it that start now."""
         self._order: list[tuple[float, int]] = []
-        """The same as a heap, in which entries are void that `_speaks` does not have."""
+        """`_speaks` as a heap; entries that are not in `_speaks` are void."""
         self.forgone: dict[int, float] = {}
-        """Work that a job lost when it began on devices to which it could not bring it."""
+        """Work that a job lost by starting on devices to which it could not bring its work."""
         self._left: dict[int, Place] = {}
         """What waiting jobs held when they were stopped; no node if what they left there is gone."""
 
@@ -73,7 +73,7 @@ class Abilities:
 
     @property
     def next_s(self) -> float:
-        """When the next program says what it bears; infinite if none is about to."""
+        """When the next program reports its abilities; infinite if none is about to."""
         while self._order and self._speaks.get(self._order[0][1]) != self._order[0][0]:
             heappop(self._order)
         return self._order[0][0] if self._order else math.inf
@@ -85,7 +85,7 @@ class Abilities:
             heappush(self._order, (ready_s, row))
 
     def speak(self, now: float) -> Event:
-        """The programs that are ready by `now` say what they bear."""
+        """The programs that are ready by `now` report their abilities."""
         cause = Event.NONE
         while self.next_s <= now:
             row = heappop(self._order)[1]
@@ -120,7 +120,7 @@ class Abilities:
                 self._left[row] = gpus, frozenset()
 
     def start(self, row: int, grant: Grant, occupancy: Occupancy) -> None:
-        """`row` begins on `grant`: it goes on with its work if it can bring it there."""
+        """`row` begins on `grant`: it goes on with its work if that can be moved there."""
         if row not in self._left:
             return
         can, (gpus, nodes), now = self.progress.can.item(row), self._left.pop(row), _place(grant, occupancy)
@@ -135,10 +135,10 @@ def _place(grant: Grant, occupancy: Occupancy) -> Place:
 
 
 def parse_can(text: str) -> dict[str, Can]:
-    """What jobs bear, by workload: `checkpoint+resize,vgg19=suspend`; one without a name is for all others.
+    """Abilities by workload: `checkpoint+resize,vgg19=suspend`; an entry without a name is for all others.
 
-    Words are all, nothing, suspend, checkpoint, resize and batch, and late beside them.  InputError names the
-    one that is wrong.
+    Words are all, nothing, suspend, checkpoint, resize and batch, and late beside them.  InputError names a
+    wrong one.
     """
     can: dict[str, Can] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):

@@ -23,7 +23,7 @@ Both papers report pauses of about a second; the times to prepare are our assump
 
 @dataclass(frozen=True)
 class CostModel:
-    """Seconds: a constant, plus so much per GPU, with other constants for some workloads."""
+    """Seconds: a constant, plus seconds per GPU, with other constants for some workloads."""
 
     constant_s: float = 0.0
     per_gpu_s: float = 0.0
@@ -114,7 +114,7 @@ class Costs:
 
     @property
     def keep_work(self) -> bool:
-        """True if nothing but a failure undoes or adds work."""
+        """True if only a failure undoes or adds work."""
         return not self.checkpoint_every_s and not self.undo_work
 
     @property
@@ -139,7 +139,7 @@ class Costs:
         return self.checkpoint.of(workload, gpus) + self.restore.of(workload, gpus)
 
     def drawn(self, *of: int) -> float:
-        """How many times as long what costs anything takes; `of` tells one such event from all others."""
+        """The factor by which one overhead is longer than stated; `of` identifies the event."""
         return self.scatter[np.random.default_rng(of).integers(len(self.scatter))] if self.scatter else 1.0
 
     def change(self, workload: str, before: int, gpus: int) -> float:
@@ -152,7 +152,7 @@ class Costs:
 def parse_costs(text: str) -> Costs:
     """The costs that `start=20s,restore=30s+1s/gpu,checkpoint_every=30m` describes.
 
-    `resize=coddl` and `resize=elan` stand for what these systems take to resize a job, preparation included.
+    `resize=coddl` and `resize=elan` give the costs of resizing in these systems, preparation included.
     """
     events = ("start", "checkpoint", "restore", "migrate", "switch", "prepare", "resize", "preempt")
     options = parse_options(text, field="--costs", known=(*events, "checkpoint_every", "scatter"))

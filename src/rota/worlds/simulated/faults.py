@@ -85,7 +85,7 @@ def parse_faults(text: str, cluster: Cluster, span_s: float, seed: int) -> list[
 def timeline(faults: Iterable[Fault]) -> list[tuple[float, int, bool]]:
     """Moments, nodes and whether they come back, in order; returns precede losses of one moment.
 
-    A node that is lost twice at a time is back when both are over; one that is lost for ever never is.  One
+    A node with two overlapping losses is back when both are over; one lost for ever never is.  A node
     that is back in the moment of its loss has lost its jobs.
     """
     moves = []

@@ -53,5 +53,5 @@ class Interference:
         return self.of_use(asked)
 
     def of_use(self, asked: float) -> float:
-        """Rate of each of several that ask together for so much of a device."""
+        """Rate of each of several jobs that together ask for `asked` of a device."""
         return min(1.0, 1.0 / asked) * (1.0 - self.loss)

@@ -28,7 +28,7 @@ _LIMIT_AT = {name: Grant._fields.index(name) for name in LIMITS}
 
 
 def _compact(values: Array) -> Array:
-    """The same; a single number in memory if all are equal."""
+    """`values`, stored as a single number in memory if all are equal."""
     if len(values) and (values == values[0]).all():
         return np.broadcast_to(values[:1].copy(), len(values))
     if len(values) and np.isnan(values).all():
@@ -54,7 +54,7 @@ class IntervalColumns:
         devices = list(map(itemgetter(1), grants))
         self.gpus: Ints = np.fromiter(map(len, devices), np.int64, n)
         self.devices: Array = np.fromiter(chain.from_iterable(devices), np.int32, int(self.gpus.sum()))
-        """Of all intervals, one after the other."""
+        """Devices of all intervals, one interval after the other."""
         self.share = of_grants(2)
         self.roles = of_grants(3, np.int8)
         self.limits: dict[str, Floats] = {name: of_grants(field) for name, field in _LIMIT_AT.items()}
@@ -79,7 +79,7 @@ NO_INTERVALS = IntervalColumns(())
 
 
 class IntervalBook:
-    """All intervals of a run: the latest as they were told, the others as columns."""
+    """All intervals of a run: the latest as they were reported, the others as columns."""
 
     def __init__(self) -> None:
         self.parts: list[IntervalColumns] = []
@@ -87,7 +87,7 @@ class IntervalBook:
         """CPU seconds that making columns took: they make the record, and run nothing."""
 
     def fold(self, intervals: list[Any]) -> None:
-        """Keep the columns of `intervals`, which are let go of."""
+        """Keep the columns of `intervals`; the intervals themselves are freed."""
         began = time.process_time()
         for first in range(0, len(intervals), _PART):
             part = slice(first, first + _PART)

@@ -34,7 +34,7 @@ class RunRecorder:
         self.intervals: list[Any] = []
         """Each an `Interval`."""
         self.book = IntervalBook()
-        """Those before them, of a long run."""
+        """Earlier intervals of a long run."""
         self.ends: list[Any] = []
         """Rows that have ended, each with the moment."""
         self.whys: dict[int, str] = {}

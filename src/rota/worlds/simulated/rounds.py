@@ -204,7 +204,7 @@ class RoundWorld(SimulatedWorld):
         return not (self._changing or rules.charge is Charge.SCALED or rules.clock_s)
 
     def _open_few(self, rows: list[int], begin: float, length: float) -> bool:
-        """The same for a few, number by number, which is faster; False, and nothing done, if one is stuck."""
+        """Open a round for a few rows, one by one: this is faster; False, without effect, if one is stuck."""
         is_whole, steps, round_s = self.semantics.work is Work.WHOLE_STEPS, self._step, self.round_s
         bases, rates, sinces = self.progress.of(self._rows)
         end, is_empty = -math.inf, True
@@ -336,7 +336,7 @@ class RoundWorld(SimulatedWorld):
         """Write down what the jobs that still run have done."""
         progress = self.progress
         rows, running = self._rows, self.state.running
-        work = self._work[: len(rows)]  # of an empty round nothing was worked out
+        work = self._work[: len(rows)]  # nothing was computed for an empty round
         if rows is not running.sorted():
             here = [row in running for row in rows.tolist()]
             rows, work = rows[here], work[here]

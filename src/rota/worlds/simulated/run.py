@@ -56,7 +56,7 @@ class Setting:
     observation_noise: float = 0.0
     """Relative error of what providers see of running jobs."""
     can: Mapping[str, Can] = field(default_factory=dict)
-    """What jobs bear without losing their work, by workload, `*` for all others; all where not said."""
+    """What jobs can do without losing work, by workload, `*` for all others; everything where not stated."""
     autoscale: Autoscale | None = None
     """How far the cluster may grow and shrink; None: it is as large as it is."""
     limits: TimeLimits = TimeLimits.IGNORE

@@ -32,12 +32,12 @@ class Slowdowns:
     spread: ByWorkload = field(default_factory=dict)
     """Rate of a workload on more nodes than it needs, relative to the fewest."""
     levels: Mapping[str, ByWorkload] = field(default_factory=dict)
-    """The same by level of the cluster, above its nodes or inside them: on more racks, or sockets, than it
+    """Slowdown by level of the cluster, above its nodes or inside them: on more racks, or sockets, than a job
     needs; the widest such level counts."""
     colocation: float = 1.0
     """Rate of a packed job relative to its share of the device, for each job beside it."""
     company: Interference | None = None
-    """How workloads bear each other; None leaves it to `colocation`."""
+    """How workloads slow each other down; None leaves it to `colocation`."""
     sharing: DeviceSharing | None = None
     """How a device is split among jobs with a claim on it and jobs without; None keeps to the shares."""
     hosts: HostTable = field(default_factory=dict)

@@ -57,7 +57,7 @@ class RegimeSpeed(ThroughputSpeed):
         return self.facts.alone_s
 
     def fresh(self) -> Self:
-        """The same at the beginning of a run."""
+        """A copy for the beginning of a run."""
         new = copy(self)
         new._begin()
         return new

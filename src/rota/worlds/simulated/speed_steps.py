@@ -80,14 +80,14 @@ class StepTableSpeed:
         }
 
     def fresh(self) -> Self:
-        """The same at the beginning of a run: what is left of jobs follows one run."""
+        """A copy for the beginning of a run: what is left of jobs belongs to one run."""
         new = copy(self)
         new.__dict__.pop("knowledge", None)
         new.batch_now, new._sights, new._last = np.full(len(self.workloads), math.nan), {}, {}
         return new
 
     def _classes(self) -> tuple[list[StepClass], Ints]:
-        """Jobs alike in workload, GPUs and batch, each on the type on which they are fastest; the class of
+        """Jobs with equal workload, GPUs and batch, each on the type on which they are fastest; the class of
         each row."""
         codes: dict[tuple[object, ...], int] = {}
         classes: list[StepClass] = []

@@ -130,9 +130,9 @@ class ThroughputSpeed:
         return self.iterations
 
     def lasting(self, row: int, grant: Grant) -> float:
-        """The rate of `row`, alone on as many whole devices as it asks for, which nothing ends.
+        """The rate of `row`, alone on as many whole devices as it asks for, that holds until its end.
 
-        NaN where more is to be looked at: several types, shares, placement.
+        NaN where more matters: several types, shares, placement.
         """
         if grant[3] is not _ALONE or grant[2] != 1.0 or self.efficiency.places:
             return math.nan

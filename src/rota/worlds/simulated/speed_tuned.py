@@ -41,8 +41,8 @@ from rota.worlds.simulated.stretches import Sight
 class BatchBounds(StrEnum):
     """Whose jobs: what bounds the batch of one GPU."""
 
-    POLLUX = "pollux"  # what any placement of that type bears
-    SIA = "sia"  # what the very placement bears
+    POLLUX = "pollux"  # what any placement of that type allows
+    SIA = "sia"  # what this very placement allows
 
 
 @dataclass
@@ -90,7 +90,7 @@ class TunedSpeed(StepTableSpeed):
         return {**super().knowledge, Knowledge.GOODPUT: self.learnt}
 
     def fresh(self) -> Self:
-        """The same at the beginning of a run, when no job has learnt anything."""
+        """A copy for the beginning of a run, when no job has learnt anything."""
         new = super().fresh()
         new._running, new.learnt = {}, Learnt(new.workloads, new._types)
         return new
@@ -129,9 +129,9 @@ class TunedSpeed(StepTableSpeed):
         return own
 
     def hear(self, rows: Iterable[tuple[int, float]], now: float) -> None:
-        """`rows`, which have done so much work by now, are about to be asked for their rates.
+        """The rates of `rows`, given with the work each has done by `now`, are about to be read.
 
-        What they have seen is noted at once, so that one fit does for all of them.
+        What they have seen is noted in one go, so that a single fit serves all of them.
         """
         for row, done in rows:
             own = self._running.get(row)

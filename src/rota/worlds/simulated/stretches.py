@@ -40,7 +40,7 @@ class Stretch(NamedTuple):
 
 
 def unseen(row: int) -> Sight:
-    """Of a speed model that knows nothing of steps."""
+    """The sight of a speed model without steps."""
     return Sight()
 
 
@@ -57,7 +57,7 @@ class Stretches:
         seed: int,
         sight: Callable[[int], Sight] = unseen,
     ) -> None:
-        """`total` tells all that a row has to do, `sight` of its steps at its present rate.
+        """`total` gives all the work of a row, `sight` how its steps look at its present rate.
 
         `steps` if work is counted in steps; `noise` is the relative error of what is seen.
         """
@@ -73,7 +73,7 @@ class Stretches:
         self._seen: list[Observation] = []
 
     def begin(self, row: int, grant: Grant, since_s: float, work: float) -> None:
-        """`row` has done so much `work`, and works on `grant` from `since_s` on, which may lie ahead."""
+        """`row` has done `work`, and works on `grant` from `since_s` on, which may lie in the future."""
         self._last[row] = Stretch(grant, since_s, work, self.sight(row))
         self._untold.add(row)
 

@@ -19,7 +19,7 @@ class Strikes:
         self._at_s: dict[int, float] = {}
 
     def at_s(self, row: int, grant: Grant, asked: int, failed: int, since: float) -> float:
-        """When `row`, which starts to work at `since` and has failed so often, fails on `grant`.
+        """When `row`, which starts to work at `since` after `failed` failures, fails on `grant`.
 
         Infinite if it is to succeed, or has what it asked for: then it fails at its work.
         """

@@ -41,7 +41,7 @@ class TickWorld(SimulatedWorld):
         return self._look(tick, until_s)
 
     def _settle(self) -> None:
-        """As in the world of events; a model whose jobs learn hears of all of them first."""
+        """As in the event world; a model whose jobs learn first receives all of them."""
         hear = getattr(self.speed, "hear", None)
         if hear is not None:
             now, done = self.state.now, self.progress.done
@@ -99,10 +99,10 @@ class TickWorld(SimulatedWorld):
     # -- the clock of the epochs -------------------------------------------------------------------
 
     def _nearest(self, row: int, since: float, rate: float, work: float) -> float:
-        """As in the world of events; but what lies beyond a tick comes after it, if rounding takes it there.
+        """As in the event world, but an end that rounding moves beyond a tick comes after the tick.
 
-        The authors' loop goes on where a tick ended, and sees what is nearer to it than half a second ahead
-        only then: at the same second, but when the policy has decided.
+        The authors' loop resumes where a tick ended, and sees ends less than half a second after it only
+        then: in the same second, but after the policy has decided.
         """
         self._goal[row] = work
         clock, now = self.semantics.epoch_clock_s, self.state.now

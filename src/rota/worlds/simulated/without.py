@@ -1,4 +1,4 @@
-"""What a policy went without in a run: what it goes by, and neither the trace nor a table says."""
+"""Knowledge that a policy uses but lacked in a run, as neither the trace nor a table has it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ GIVE: Mapping[Knowledge, tuple[str, str]] = {
     Knowledge.UTILISATION: ("how busy a job keeps its GPUs", "--slowdowns utilisation=0.5"),
     Knowledge.SKEW: ("models whose tensors are known", "the column workload, such as vgg19"),
 }
-"""By kind that a trace of durations does not tell: its name, and what to give."""
+"""For each kind that a trace of durations does not contain: its name, and the option that gives it."""
 
 
 def went_without(
     policy: Policy, providers: Mapping[Knowledge, Provider], jobs: JobTable, speed: SpeedModel
 ) -> dict[str, str]:
-    """What `policy` goes by and was not told, and for each of these what to give.
+    """The knowledge that `policy` uses and did not get, with the option that gives each.
 
-    The speed model of the world is what tells it of speeds; what is assumed, or learnt from a world that has
-    no such thing, does not count.
+    Speeds come from the speed model of the world; what is assumed, or learnt from a world without a speed
+    model, does not count.
     """
     return dict(_lacks(policy, providers, jobs, speed))
 

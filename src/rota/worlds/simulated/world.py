@@ -1,8 +1,8 @@
 """The simulated world: jumps from event to event, exactly.
 
-Between two events every rate is constant, so it is known when a rate is set when the job ends or its rate
-changes: at some work, or at a moment.  The nearest of these ends lie in a heap, up to a horizon: where jobs
-take turns, others move before they come.  An entry that is not the end of its job any more is void.
+Between two events every rate is constant, so when a rate is set it is known when the job ends or its rate
+changes: at some work, or at a moment.  The nearest of these ends are in a heap, up to a horizon: where jobs
+take turns, later ends move before they come.  An entry that no longer is the end of its job is void.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ class SimulatedWorld:
     def _finished(self, now: float, entry: float) -> list[Ended]:
         """Attempts that end now, in order of rows; entries where only the rate changes are followed up.
 
-        `entry` is the moment under which they stand in the heap.
+        `entry` is the moment that they have in the heap.
         """
         ended = []
         while self._heap and self._heap[0][0] == entry:
