@@ -25,7 +25,7 @@ from rota.scheduler.snapshot import Snapshot
 
 
 class Policy(Protocol):
-    """A function from what is to what should be."""
+    """A function from the present state of the cluster to the desired one."""
 
     @property
     def needs(self) -> frozenset[Knowledge]:
@@ -74,7 +74,7 @@ When = bool | Callable[[Parameters], bool]
 """Whether a fact holds: always, or for the variants with such parameters."""
 _Kind = TypeVar("_Kind", Knowledge, Lever)
 Facts = Iterable[_Kind] | Mapping[_Kind, When]
-"""What holds for all variants, or what holds when."""
+"""Facts that hold for all variants, or facts with their conditions."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class System:
         return bool(self.heeds_priority_when)
 
     def between_of(self, parameters: Parameters) -> Between:
-        """What the variant with these parameters divides the cluster between tenants by."""
+        """How the variant with these parameters divides the cluster between tenants."""
         return self.between_when if isinstance(self.between_when, Between) else self.between_when(parameters)
 
 
@@ -147,7 +147,7 @@ def _facts(given: Facts[_Kind], kind: type[_Kind], whose: str) -> dict[_Kind, Wh
 
 _SYSTEMS: dict[str, System] = {}
 AT = "@"
-"""Stands in the name of what reproduces published code, between the paper's system and the code's source."""
+"""Separates the paper's system and the code's source in the name of what reproduces published code."""
 _T = TypeVar("_T", bound=Callable[..., Any])
 _Fact = TypeVar("_Fact")
 
@@ -178,7 +178,7 @@ def register(
 ) -> Callable[[_T], _T]:
     """Register a policy class; it is built as `cls(parameters)`, or `cls()` if it has none.
 
-    What it needs and which levers it pulls stands here and nowhere else.  Where parameters decide, a fact
+    What it needs and which levers it uses are declared here only.  A fact that depends on parameters
     comes with its condition: `needs={Knowledge.DURATION: lambda p: p.backfill}`.  Instances, which keep
     their parameters as `self.parameters`, get `needs`, `levers`, `between` and what they heed from it.
     """
@@ -266,7 +266,7 @@ def system(name: str) -> System:
 def policy_names() -> list[str]:
     """Names of all policies as far as they are known without loading any of Rota's or of a package.
 
-    What reproduces published code is not among them: `rota systems` lists it apart.
+    Policies that reproduce published code are not included: `rota systems` lists them apart.
     """
     import_policies()
     names = {*_SYSTEMS, *_own_modules(), *(entry.name for entry in entry_points(group="rota.policies"))}
@@ -314,12 +314,12 @@ class PolicySpec:
             raise PolicyError(f"policy {str(self)!r} cannot be made: {why}") from error
 
     def _fact(self, of: Callable[[System, Parameters], _Fact]) -> _Fact:
-        """What is registered of this variant."""
+        """A registered fact, evaluated for this variant."""
         entry = system(self.name)
         return of(entry, parse_parameters(entry.name, entry.parameters, self.options))
 
     def _is_so(self, when: Callable[[System], When]) -> bool:
-        """Whether it holds of this variant, given when it does of the registered policy."""
+        """True if a fact with condition `when` holds for this variant."""
         return self._fact(lambda entry, parameters: _holds(when(entry), parameters))
 
     @property
@@ -349,7 +349,7 @@ class PolicySpec:
 
     @property
     def between(self) -> Between:
-        """What this variant divides the cluster between tenants by."""
+        """How this variant divides the cluster between tenants."""
         return self._fact(System.between_of)
 
     @property

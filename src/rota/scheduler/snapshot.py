@@ -181,7 +181,7 @@ class Snapshot:
 
     @property
     def uniform(self) -> bool:
-        """As `plain`, whatever is reserved: for the policy whose own reservations those are."""
+        """As `plain`, but ignoring reservations: for the policy that made them."""
         return self._state.uniform
 
     @property

@@ -71,17 +71,17 @@ class Occupancy:
         self.down: set[int] = set()
         """Devices that are not healthy."""
         self.down_nodes: set[int] = set()
-        """Nodes that are lost, those without devices included."""
+        """Nodes that are lost, including nodes without devices."""
         self.tenant_gpus: dict[tuple[str, int], float] = {}
         """GPUs held by each configured tenant (its children's included), by type code; -1 is all types."""
         self.touched: set[int] | None = None
-        """Devices whose claims have changed since the scratch was as this is, but for those that were held or
-        given back as a whole: `free.touched` has their nodes.  None without a scratch."""
+        """Devices whose claims have changed since the scratch equalled this, except devices held or given
+        back as a whole: `free.touched` has their nodes.  None without a scratch."""
         self._scratch: Occupancy | None = None
         self._is_lent = False
 
     def _is_anything_counted(self) -> bool:
-        """Whether there are tenants, or anybody asks for what can run out besides devices."""
+        """True if there are tenants, or a job asks for anything else than devices that can run out."""
         asked = (self.jobs.cpus, self.jobs.memory_gib, self.jobs.gpu_memory_gib)
         return bool(self.cluster.tenants) or (self.node_sets.can_run_out and any(c.any() for c in asked))
 
@@ -213,7 +213,7 @@ class Occupancy:
         return tuple(device for device in devices if device not in self.down)
 
     def _touch(self, devices: Iterable[int]) -> None:
-        """`devices` change in more than being held as a whole, which `free` notes."""
+        """Note that `devices` change otherwise than by being held as a whole, which `free` notes."""
         if self.touched is not None:
             self.touched.update(devices)
 
@@ -281,7 +281,7 @@ class Occupancy:
             self.memory_used[node] += sign * memory_gib
 
     def count_for_quotas(self, grant: Grant, cluster: Cluster, sign: float) -> None:
-        """`grant`, on devices of `cluster`, comes or goes: it counts against quotas wherever it is."""
+        """Count `grant`, on devices of `cluster`, which comes or goes, against quotas, wherever it is."""
         if grant.role is Role.OPPORTUNISTIC:
             return
         used, types = self.tenant_gpus, cluster.device_type

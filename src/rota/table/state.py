@@ -27,7 +27,7 @@ from rota.table.rows import RowSet
 
 
 class Phase(IntEnum):
-    """Where a job stands; the names follow Slurm's states."""
+    """The phase of a job; the names follow Slurm's states."""
 
     ABSENT = 0  # not submitted yet
     HELD = 1  # submitted, but waits for a dependency or a person
@@ -99,14 +99,14 @@ class State:
         """True for each row that the empty cluster could hold."""
 
     def _begin(self, rows: int) -> None:
-        """What is known of each job, with nothing known yet."""
+        """Set up the columns about jobs, with nothing known yet."""
         self.now = 0.0
         self.submitted = 0
         """Rows below this one have been submitted."""
         self.held: dict[int, str] = {}
         """Submitted jobs that no policy sees yet, with what they wait for: a word, or `Constraint.note`."""
         self.refused: dict[int, str] = {}
-        """Jobs about which the last decision was refused by the guard or by the world, with the reason."""
+        """Jobs whose part of the last decision the guard or the world refused, with the reason."""
         self.gpus_of: list[int] = self.jobs.gpus.tolist()
         """GPUs requested, as plain integers for the hot paths."""
         self.phase = np.zeros(rows, dtype=np.int8)
@@ -129,7 +129,7 @@ class State:
         self.preemptions = np.zeros(rows, dtype=np.int64)
         self.failures = np.zeros(rows, dtype=np.int64)
         self.failed_start: dict[int, int] = {}
-        """Which of the starts of a row failed last, of those that have failed."""
+        """For each row with a failed start, the number of the start that failed last."""
         self.bind()
 
     def bind(self) -> None:
@@ -147,7 +147,7 @@ class State:
         self._preemptions_of: Cells[int] = cells(self.preemptions)
 
     def _share(self, whole: State) -> None:
-        """What is known of each job is what `whole` knows of it, as of now."""
+        """Share the columns about jobs with `whole`, as they are now."""
         self.now, self.submitted = whole.now, whole.submitted
         self.held, self.refused, self.gpus_of = whole.held, whole.refused, whole.gpus_of
         self.phase, self.first_start_s = whole.phase, whole.first_start_s
@@ -160,9 +160,9 @@ class State:
     # -- verbs of the loop ---------------------------------------------------------------------
 
     def enter(self, row: int) -> None:
-        """The request of `row` has been written into a table that grows: read what is derived from it.
+        """Update what is derived from the request of `row`, which was written into a growing table.
 
-        Also after it has changed, but for what a running job holds: its GPUs, CPU and memory stay.
+        Also after a change of the request, but what a running job holds (GPUs, CPU, memory) stays.
         """
         waits, runs = row in self.waiting, row in self.running
         before = self.gpus_of[row], self._plain[row]
@@ -254,7 +254,7 @@ class State:
         self.log.append(row)
 
     def start(self, grant: Grant) -> None:
-        """`grant`, which fits, begins now; its job was waiting."""
+        """Begin `grant`, which fits, now; its job was waiting."""
         fields: tuple[Any, ...] = grant
         row, now = fields[0], self.now
         self.waiting.remove(row)
@@ -448,7 +448,7 @@ class State:
 
     @property
     def uniform(self) -> bool:
-        """As `plain`, whatever is reserved: for the policy whose own reservations those are."""
+        """As `plain`, but ignoring reservations: for the policy that made them."""
         return not self.special and self.is_bare
 
     @property

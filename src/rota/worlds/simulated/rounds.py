@@ -66,7 +66,7 @@ class RoundWorld(SimulatedWorld):
         self._changing: set[int] = set()
         """Rows whose rate ends at some work or moment."""
         self._worked: Floats = np.zeros(0)
-        """Seconds each of them works."""
+        """Seconds that each row of the round works."""
         self._ran: set[int] | None = None
         """Rows that ran in the last round, where that matters; None before the first."""
         self._empty = 0
@@ -74,7 +74,7 @@ class RoundWorld(SimulatedWorld):
         self._rebase: Rebase | None = getattr(self.speed, "rebase", None)
         self._targets = AttemptTargets(self._target)
         self._step = self._steps()
-        """Work of one iteration of each row, where work is counted in anything else; None if in
+        """Work of one iteration of each row, where work is counted in another unit; None if in
         iterations."""
 
     def _steps(self) -> Floats | None:
@@ -162,7 +162,7 @@ class RoundWorld(SimulatedWorld):
     # -- one round ---------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        """Work out what every running job does until the round ends."""
+        """Compute what every running job does until the round ends."""
         if self._dirty:
             self._settle()
         self._is_open = True
@@ -199,7 +199,7 @@ class RoundWorld(SimulatedWorld):
         self._note_finishes(stops, finishes)
 
     def _is_plain(self) -> bool:
-        """True if every job keeps its rate in this round, and nothing is charged or rounded besides."""
+        """True if every job keeps its rate in this round, and nothing else is charged or rounded."""
         rules = self.semantics
         return not (self._changing or rules.charge is Charge.SCALED or rules.clock_s)
 
@@ -372,7 +372,7 @@ class RoundWorld(SimulatedWorld):
         until_work: float = math.inf,
         until_s: float = math.inf,
     ) -> None:
-        """A round works out its own finishes, and follows a rate that ends."""
+        """Note only rates that end: a round computes its own finishes."""
         if until_work < math.inf or until_s < math.inf:
             self._changing.add(row)
         else:

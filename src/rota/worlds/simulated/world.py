@@ -70,7 +70,7 @@ MOST_IN_VAIN: Final = 10_000
 
 
 SAME_S: Final = 1e-6
-"""Two moments are one if no more lies between them: that is rounding.  Work of so little time is done."""
+"""Seconds up to which two moments are the same, by rounding; work of no more time counts as done."""
 FEW_ENDS: Final = 32
 """Entries with which the heap of the nearest ends begins, unless an eighth of all is used."""
 HEAP_LEAST: Final = 256
@@ -110,8 +110,8 @@ class SimulatedWorld:
         self.speed: SpeedModel = speed or FixedDuration(trace.jobs, cluster)
         per_s: Floats | None = getattr(self.speed, "per_s", None)
         self._per_s: list[float] = [1.0] * n if per_s is None else per_s.tolist()
-        """Work of each job in a second at its request: 1 where work is counted in such seconds, NaN where the
-        rate there is not always the same."""
+        """Work of each job per second at its request: 1 where work is counted in such seconds, NaN where the
+        rate there varies."""
         self.progress = Progress(n, per_s, getattr(self.speed, "batch_now", None))
         self.abilities = Abilities(trace.jobs, self.progress, can or {})
         self._to_speak: dict[int, int] = self.abilities.late
@@ -126,7 +126,7 @@ class SimulatedWorld:
         self._submit: list[float] = [self._tick(t) for t in trace.jobs.submit_s.tolist()]
         self._next = 0
         self._ends = np.full(n, math.inf)
-        """When the attempt of each job ends or its rate changes; infinite if it never does, as it is."""
+        """When the attempt of each job ends or its rate changes; infinite if it never will as things are."""
         self._moment_of: Cells[float] = cells(self._ends)
         self._heap: list[tuple[Any, ...]] = []  # moment, row
         self._heap_most = HEAP_LEAST  # entries at which it is rebuilt
@@ -137,11 +137,11 @@ class SimulatedWorld:
         self._strikes = Strikes(self._failures)
         self._dirty: set[int] = set()
         self._suspended: dict[int, Resident] = {}
-        """Jobs in the memory of the hosts on which they would resume."""
+        """Jobs suspended in the memory of the hosts on which they would resume."""
         self._last_user: dict[int, int] = {}
         """The job that used each device last; kept where changes cost anything."""
         self._ready: list[float] = [0.0] * n
-        """Until when each job stands still; kept where anything is lost, since `progress.since` moves on."""
+        """Until when each job stands still; kept where work can be lost, as `progress.since` moves on."""
         self._stalled: list[float] = [0.0] * n
         """Seconds of the present interval in which it stands still, those ahead included."""
         self._goal: dict[int, float] = {}
@@ -162,14 +162,14 @@ class SimulatedWorld:
         self._in_vain = 0
         """Moments in a row that only the policy asked for, and in which nothing changed."""
         self._changes = 0
-        """Length of the log of the state at the last of them."""
+        """Length of the state's log at the last such moment."""
         self._holds = Holds(trace, self._tick, answers or UserAnswers())
         refuse_unknown_durations(trace, self._total)
         refuse_uncounted_failures(trace, self._per_s)
         self._begin()
 
     def _begin(self) -> None:
-        """For worlds with other rules of time: what they keep besides."""
+        """Hook for worlds with other rules of time: set up what they keep besides."""
 
     def attach(self, state: State) -> None:
         self.state = state
@@ -247,7 +247,7 @@ class SimulatedWorld:
         return math.inf
 
     def _look_ahead(self) -> None:
-        """Have the nearest ends in the heap, and no others."""
+        """Rebuild the heap from the nearest ends only."""
         self._heap, self._horizon_s = _nearest_ends(self.state.running.rows, self._ends)
         self._heap_most = 4 * len(self._heap) + HEAP_LEAST
 
@@ -387,7 +387,7 @@ class SimulatedWorld:
             self._holds.offer(row, offer, self.state)
 
     def scale(self, nodes: int) -> None:
-        """The cluster is as large as it is; see `autoscale` for one that is not."""
+        """Does nothing: the size of the cluster is fixed; see `autoscale` for one that scales."""
 
     def _gave_up(self, change: Change) -> None:
         """A job that left without a checkpoint starts over."""
@@ -452,7 +452,7 @@ class SimulatedWorld:
         return pace
 
     def _company_s(self, row: int, beside: Sequence[Grant]) -> float:
-        """Since when `row` has had these neighbours; alone from the start, since it holds what it holds."""
+        """Since when `row` has had these neighbours; if it was always alone, since it holds these devices."""
         rows = tuple([grant.job for grant in beside])
         if not rows and row not in self._company:
             return self.state.since_s.item(row)
@@ -468,7 +468,7 @@ class SimulatedWorld:
         return sorted({r for d in grant.devices for r in sharers.get(d, ()) if r != grant.job})
 
     def _heeding(self, grant: Grant) -> Iterable[int]:
-        """Jobs whose rate may be another when `grant` comes to their devices, or goes."""
+        """Jobs whose rate may change when `grant` comes to their devices, or goes."""
         if not self._plain_speed:
             return self._beside(grant)
         occupancy, grants = self.state.occupancy, self.state.grants
@@ -533,7 +533,7 @@ class SimulatedWorld:
         return self.costs.resume(workload, gpus) * scatter + switch
 
     def _switch(self, overlap: Overlap, change: Change, since: float) -> float:
-        """From when on a job works after `change`, which takes until `since` if nothing is prepared."""
+        """The moment from which a job works after `change`: `since` if nothing is prepared."""
         row, now, old, new = change.row, self.state.now, change.old, change.new
         if old is None or new is None or not is_restart(self.semantics.restart, self.cluster, old, new):
             overlap.forget(row)
@@ -617,7 +617,7 @@ class SimulatedWorld:
         return Lost(overhead)
 
     def _stall(self, row: int, until_s: float) -> None:
-        """`row`, which runs, stands still until then."""
+        """`row`, which runs, stands still until `until_s`."""
         now = self.state.now
         self._stalled[row] += until_s - max(self._ready[row], now)
         self._ready[row] = until_s
@@ -636,9 +636,9 @@ class SimulatedWorld:
 
 
 def _nearest_ends(rows: Ints, ends: Floats) -> tuple[list[tuple[Any, ...]], float]:
-    """A heap of the nearest `ends` of `rows`, each with its row; and up to which moment there are no others.
+    """A heap of the nearest `ends` of `rows`, each with its row, and the moment up to which it is complete.
 
-    If there may be others, there are some: the heap is not empty.
+    The heap is not empty if there may be later ends.
     """
     ends, horizon_s, most = ends[rows], math.inf, max(FEW_ENDS, len(rows) // 8)
     if len(ends) > most:
