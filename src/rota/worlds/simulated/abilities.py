@@ -35,7 +35,7 @@ WORDS: Mapping[str, Can] = {
     "batch": Can.BATCH,
     "late": LATE,
 }
-"""By the names under which a command line knows them."""
+"""Abilities by their names on the command line."""
 
 
 class Abilities:
@@ -61,7 +61,7 @@ class Abilities:
         self.late = {row: int(bears[row] & Can.ALL) for row in np.flatnonzero(bears & LATE).tolist()}
         """Abilities, by row, of jobs whose programs have not reported them yet."""
         self._speaks: dict[int, float] = {}
-        """When the programs will say it that start now."""
+        """When programs that are starting will report their abilities."""
         self._order: list[tuple[float, int]] = []
         """`_speaks` as a heap; entries that are not in `_speaks` are void."""
         self.forgone: dict[int, float] = {}
@@ -79,7 +79,7 @@ class Abilities:
         return self._order[0][0] if self._order else math.inf
 
     def begin(self, row: int, ready_s: float) -> None:
-        """`row` starts up until then."""
+        """`row` starts up until `ready_s`."""
         if row in self.late:
             self._speaks[row] = ready_s
             heappush(self._order, (ready_s, row))

@@ -24,5 +24,5 @@ class AttemptTargets:
         return self._work
 
     def forget(self) -> None:
-        """They may be others now."""
+        """Drop the kept targets: they may have changed."""
         self._rows = None

@@ -31,7 +31,7 @@ class Autoscale(NamedTuple):
     least: int
     most: int
     delay_s: float = DELAY_S
-    """From the order of a node until it is there."""
+    """Seconds from the order of a node until it is there."""
     start: int = 0
     """Nodes at the beginning; `least` if it is less."""
 
@@ -41,7 +41,7 @@ class Autoscale(NamedTuple):
 
 
 def parse_autoscale(text: str, cluster: Cluster) -> Autoscale:
-    """`2:16,delay=5m,start=4` for nodes of `cluster`, which has at least as many as the most."""
+    """Parse `2:16,delay=5m,start=4`, least and most nodes; `cluster` has at least the most."""
     head, _, rest = text.partition(",")
     options = parse_options(rest, field="--autoscale", known=("delay", "start")) if rest else {}
     try:
@@ -63,7 +63,7 @@ def parse_autoscale(text: str, cluster: Cluster) -> Autoscale:
 
 
 def autoscale_of(text: str, cluster: Cluster, policies: Iterable[PolicySpec | Policy]) -> Autoscale:
-    """As `parse_autoscale`; InputError too for a policy that never says how many nodes it wants."""
+    """As `parse_autoscale`; also InputError for a policy that never states a number of nodes."""
     for policy in policies:
         made = policy.make() if isinstance(policy, PolicySpec) else policy
         if Lever.SCALE not in levers_of(made):
@@ -167,7 +167,7 @@ class ScaledWorld(SimulatedWorld):
             self._note()
 
     def _note(self) -> None:
-        """What is paid for from now on."""
+        """Note the number of nodes that are paid for from now on."""
         nodes = len(self._up) + len(self._leaving) + len(self._coming)
         if not self.paid or self.paid[-1][1] != nodes:
             self.paid.append((self.state.now, nodes))

@@ -48,7 +48,7 @@ class CostModel:
         return " + ".join(filter(None, [constant, each]))
 
     def __add__(self, other: CostModel) -> CostModel:
-        """Both, one after the other."""
+        """The cost of both, one after the other."""
         named, sized = {*self.by_workload, *other.by_workload}, {*self.from_gpus, *other.from_gpus}
         return CostModel(
             self.constant_s + other.constant_s,
@@ -86,7 +86,7 @@ class Costs:
     switch: CostModel = CostModel()
     prepare: CostModel = CostModel()
     resize: CostModel | None = None
-    """None: as a migration."""
+    """Cost of a resize; None: as a migration."""
     preempt: CostModel = CostModel()
     """Work that each preemption adds to a job, where saving and loading count as work to be done, which
     moves the job in orders by remaining work (Helios, Lucid); `checkpoint` and `restore` do not."""
@@ -119,7 +119,7 @@ class Costs:
 
     @property
     def stops(self) -> dict[str, str]:
-        """What interruptions of a running job cost, in words; empty words where they are free.
+        """What interruptions of a running job cost, in words; empty where they are free.
 
         A restart is one after a failure, which pays a start, or what returning costs.
         """

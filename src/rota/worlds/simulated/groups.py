@@ -16,7 +16,7 @@ class FirstOfGroup:
     def __init__(self, jobs: JobTable) -> None:
         self.group = jobs.group
         self.members: dict[int, list[int]] = {}
-        """By group: rows that say so, ascending."""
+        """By group with that rule: its rows, ascending."""
         for row in np.flatnonzero((jobs.group_rule == GroupRule.FIRST) & (jobs.group >= 0)).tolist():
             self.members.setdefault(int(jobs.group[row]), []).append(row)
 
@@ -38,5 +38,5 @@ class FirstOfGroup:
 
 
 def _lives(state: State, row: int) -> bool:
-    """True if it has been submitted and is not over."""
+    """True if the job has been submitted and has not ended."""
     return row < state.submitted and bool(state.phase[row] <= Phase.RUNNING)

@@ -29,15 +29,15 @@ class Headway:
         self._loop = loop
         self._rules = _rules_of(loop.policy)
         self._furthest = np.zeros(len(loop.state.jobs.gpus))
-        """Work that each job had done where it was seen furthest."""
+        """The most work that each job was seen to have done."""
         self._seen = (0, 0)
         self._event, self._at_s = 0, 0.0
-        """When there was headway last."""
+        """Event and moment of the last headway."""
 
     def look(self, ended: int) -> None:
-        """`ended` jobs have ended.  Raises PolicyError if there was no headway for too long."""
+        """Check a run in which `ended` jobs have ended; PolicyError after too long without headway."""
         state, events = self._loop.state, self._loop.counts.events
-        # Waiting jobs as well: with some turns the jobs that progress never run at the moment of the check.
+        # Waiting jobs too: with some turns the jobs that progress never run at the moment of the check.
         rows = np.flatnonzero(state.phase[: state.submitted] < Phase.COMPLETED)
         done = self._loop.world.progress.done(rows, state.now)
         seen = ended, state.submitted

@@ -33,7 +33,7 @@ class Holds:
         rows = [row for row in np.flatnonzero(held_s > 0.0).tolist() if not after.get(row)]
         self._tick, self._answers = tick, answers
         self._asked: dict[int, float] = {}
-        """The deadline that each job asked for, or took last; of those to which one was offered."""
+        """The deadline that each job with an offer asked for, or took last."""
         self._taken: dict[int, float | None] = {}
         """Deadline that the user of each job held for an offer will take; None if none."""
         self._until = {row: tick(submit_s.item(row) + held_s.item(row)) for row in rows}
@@ -51,12 +51,12 @@ class Holds:
         return self._order[0][0] if self._order else math.inf
 
     def pause(self, row: int, until_s: float, why: str, now: float) -> None:
-        """`row` ends an attempt now and is to wait before it is tried again, for what it failed of."""
+        """`row` ends an attempt now and waits until `until_s` before the next, because of `why` it failed."""
         heappush(self._order, (self._tick(until_s), row))
         self._paused.append((row, Constraint(Code.BACK_OFF, until_s - now, detail=why).note()))
 
     def offer(self, row: int, offer: Offer, state: State) -> None:
-        """The user of `row` is made `offer`."""
+        """Make `offer` to the user of `row`."""
         asked_s = self._asked.setdefault(row, state.jobs.deadline_s.item(row))
         submit_s = state.jobs.submit_s.item(row)
         answer_s, takes = self._answers.to(offer, state.now, submit_s, asked_s)

@@ -1,4 +1,4 @@
-"""What jobs do to each other on one device."""
+"""How jobs slow each other down on one device."""
 
 from __future__ import annotations
 

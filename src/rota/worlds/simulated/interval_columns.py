@@ -59,18 +59,18 @@ class IntervalColumns:
         self.roles = of_grants(3, np.int8)
         self.limits: dict[str, Floats] = {name: of_grants(field) for name, field in _LIMIT_AT.items()}
         self.hows = _compact(np.fromiter(map(_CODE_OF.__getitem__, hows), np.int8, n))
-        """Places in the list of all `How`."""
+        """How each ended: index in the list of all `How`."""
         self.overhead_s = _compact(np.fromiter(map(itemgetter(0), losts), np.float64, n))
         self.lost_s = _compact(np.fromiter(map(itemgetter(1), losts), np.float64, n))
 
     def ended(self, how: How) -> Bools:
-        """True for each that ended so."""
+        """True for each interval that ended by `how`."""
         so: Bools = self.hows == _CODE_OF[how]
         return so
 
     @property
     def gpu_s(self) -> Floats:
-        """GPU-seconds of each."""
+        """GPU-seconds of each interval."""
         held: Floats = (self.end_s - self.start_s) * (self.gpus * self.share)
         return held
 
@@ -84,7 +84,7 @@ class IntervalBook:
     def __init__(self) -> None:
         self.parts: list[IntervalColumns] = []
         self.cpu_s = 0.0
-        """CPU seconds that making columns took: they make the record, and run nothing."""
+        """CPU seconds spent on making columns, which count for the record and not for the run."""
 
     def fold(self, intervals: list[Any]) -> None:
         """Keep the columns of `intervals`; the intervals themselves are freed."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.wire.views import CostView
 
 ENOUGH = 5
-"""Measurements of a workload's own from which they count for it."""
+"""Measurements from which a workload has costs of its own."""
 Medians = Mapping[str, float]
 """Seconds by kind."""
 
@@ -32,7 +32,7 @@ class MeasuredCosts(Costs):
     source: str = ""
     """The cluster they come from."""
     remark: str = ""
-    """One sentence about what they rest on too little; empty if nothing is wrong with them."""
+    """One sentence on what was measured too rarely; empty if nothing was."""
 
     @property
     def remarks(self) -> list[str]:
@@ -44,7 +44,7 @@ class MeasuredCosts(Costs):
 
 
 def measured_costs(views: Iterable[CostView], source: str) -> MeasuredCosts:
-    """What a simulation takes each event to cost; InputError if nothing was measured."""
+    """The cost of each event for a simulation; InputError if nothing was measured."""
     views = list(views)
     overall = {view.kind: view.seconds for view in views if view.workload is None}
     if "start" not in overall:
@@ -75,7 +75,7 @@ def measured_costs(views: Iterable[CostView], source: str) -> MeasuredCosts:
 
 
 def _start(medians: Medians) -> float:
-    """Until the first step begins; where no program said that it was ready, until its processes run."""
+    """Seconds until the first step begins; where no program said it was ready, until its processes run."""
     work_s = max(0.0, medians["ready"] - medians.get("step", 0.0)) if "ready" in medians else 0.0
     return medians["start"] + work_s
 

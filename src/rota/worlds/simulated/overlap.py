@@ -23,7 +23,7 @@ class Growing(NamedTuple):
     devices: Devices
     """Where it works until the switch."""
     rate: float
-    """How fast, there."""
+    """Its rate until the switch."""
     prepared_s: float
     """When the new workers are ready, and all stop."""
     ready_s: float
@@ -51,7 +51,7 @@ class Overlap:
         return row in self._growing
 
     def is_switching(self, row: int, now: float) -> bool:
-        """True if its new workers are ready: what it works on next is what it holds."""
+        """True if the new workers of `row` are ready, so that it works next on what it holds."""
         growing = self._growing.get(row)
         return growing is not None and growing.prepared_s <= now <= growing.ready_s
 

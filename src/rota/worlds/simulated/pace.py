@@ -1,4 +1,4 @@
-"""A rate and what ends it: what speed models answer, and what they are asked with."""
+"""A rate and what ends it: the answers of speed models, and their arguments."""
 
 from __future__ import annotations
 

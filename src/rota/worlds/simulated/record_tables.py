@@ -1,4 +1,4 @@
-"""What a simulated run leaves behind: the two tidy tables, from what its recorder has collected."""
+"""The two tidy tables of a simulated run, made from what its recorder has collected."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame
 
 
 def _whys(loop: Loop, recorder: RunRecorder, n: int) -> list[str]:
-    """Why jobs were refused, or ended by policy or limit, and what those left behind first waited for."""
+    """Why jobs were refused, or ended by policy or limit, and what jobs left waiting first waited for."""
     state = loop.state
     refused = np.flatnonzero(state.phase == Phase.REJECTED).tolist()
     silent = [row for row in refused if row not in recorder.whys]
@@ -232,7 +232,7 @@ _NO_LIST = pl.Series([[]], dtype=pl.List(pl.Int64))
 
 
 def _lists(part: IntervalColumns, cluster: Cluster) -> Iterator[pl.Series]:
-    """The nodes of each interval's devices, and the devices; nothing in a list where it holds none."""
+    """The nodes of each interval's devices, and the devices; empty lists where it holds none."""
     devices = part.devices.astype(np.int64)
     owner, held_on = np.repeat(np.arange(part.count), part.gpus), cluster.device_node[devices]
     held = pl.DataFrame({"i": owner, "nodes": held_on.astype(np.int64), "devices": devices})

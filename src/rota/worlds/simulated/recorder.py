@@ -1,4 +1,4 @@
-"""Listens to a simulated run: collects intervals, endings, and what was said of jobs."""
+"""Records a simulated run: collects intervals, endings, and statements about jobs."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class RunRecorder:
         self.ends: list[Any] = []
         """Rows that have ended, each with the moment."""
         self.whys: dict[int, str] = {}
-        """What the policy said of jobs that it refused or ended."""
+        """The policy's reasons for jobs that it refused or ended."""
         self.reasons: dict[Row, Constraint] = {}
         self.offers: dict[int, list[Offer]] = {}
         self.promises: dict[int, Promise] = {}
-        """The last that was said of each job's promise."""
+        """The last state of each job's promise."""
 
     def interval(self, grant: Grant, start_s: Any, end_s: Any, how: How, lost: Lost) -> None:
         self.intervals.append((grant, start_s, end_s, how, lost))

@@ -47,9 +47,9 @@ class Setting:
     speed: SpeedModel | None = None
     """How fast jobs work; None replays the durations of the trace."""
     knowledge: Mapping[str, str] = field(default_factory=dict)
-    """Source of each kind of knowledge, for instance duration -> user; the truth where not said."""
+    """Source of each kind of knowledge, for instance duration -> user; the truth where not stated."""
     providers: Sequence[Provider] = ()
-    """Providers given as objects; they go before those that `knowledge` names."""
+    """Providers given as objects; they take precedence over the sources in `knowledge`."""
     faults: Sequence[Fault] = ()
     retries: Retries | int | None = None
     """When a failing job is given up, or after how many failures; None tries as often as the trace did."""
@@ -58,7 +58,7 @@ class Setting:
     can: Mapping[str, Can] = field(default_factory=dict)
     """What jobs can do without losing work, by workload, `*` for all others; everything where not stated."""
     autoscale: Autoscale | None = None
-    """How far the cluster may grow and shrink; None: it is as large as it is."""
+    """How far the cluster may grow and shrink; None: its size is fixed."""
     limits: TimeLimits = TimeLimits.IGNORE
     """Whether jobs end that have run for as long as was stated at submission."""
     answers: UserAnswers = field(default_factory=UserAnswers)
@@ -98,7 +98,7 @@ def run(
 
 
 def _drive(loop: Loop, recorder: RunRecorder, until_s: float, watch: Watch | None) -> None:
-    """Run the loop to its end, telling `watch` how far it is.  Raises PolicyError if it gets nowhere."""
+    """Run the loop to its end, reporting to `watch`.  Raises PolicyError if there is no progress."""
     headway = Headway(loop)
     while loop.run(until_s, WATCH_EVERY):
         headway.look(len(recorder.ends))
@@ -186,7 +186,7 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
 
 
 def _draws(loop: Loop, setting: Setting) -> bool:
-    """Whether anything was drawn, so that another seed may end otherwise; faults are drawn elsewhere."""
+    """True if random numbers were drawn, so that another seed may differ; faults are drawn elsewhere."""
     is_noisy = any(provider.provenance is Provenance.NOISY for provider in loop.providers.values())
     return loop.seed.is_asked or is_noisy or setting.observation_noise > 0.0 or bool(setting.costs.scatter)
 
@@ -208,7 +208,7 @@ def _named(policy: str) -> Iterator[None]:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Nothing in a run forms cycles; looking for them takes a tenth of the time."""
+    """Switch garbage collection off: nothing in a run forms cycles, and the search takes 10 % of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

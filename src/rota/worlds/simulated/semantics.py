@@ -79,7 +79,7 @@ class Semantics:
     """Moments are rounded up to multiples of this; 0 is continuous time."""
     epoch_clock_s: float = 0.0
     """The work at which a job's rate changes, or at which it is done, is reached at the nearest multiple of
-    this (Pollux, Sia: whole seconds); 0 is when it is reached."""
+    this (Pollux, Sia: whole seconds); 0: at the exact moment."""
     lag_s: float = 0.0
     """Time between the end of the work and the moment it is noticed."""
     ends_with_company: bool = False

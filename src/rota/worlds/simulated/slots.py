@@ -72,7 +72,7 @@ class SlotWorld(RoundWorld):
         return self._end_after(self.state.now)
 
     def _on_grid(self, begin: float, moment: float) -> float:
-        """The end of the round of fixed length in which `moment` lies; those before it pass unseen."""
+        """The end of the round of fixed length that contains `moment`; earlier rounds pass unseen."""
         if moment == math.inf:
             return math.inf
         return begin + max(1, math.ceil((moment - begin) / self.round_s - 1e-9)) * self.round_s
@@ -166,9 +166,9 @@ class SlotWorld(RoundWorld):
             self._forgive(now)
 
     def _forgive(self, now: float) -> None:
-        """What is left of a standstill at the end of a round is forgotten.
+        """Drop what is left of a standstill at the end of a round.
 
-        ElasticFlow's simulator takes the overhead off the seconds of the round, down to none, and clears it.
+        ElasticFlow's simulator subtracts the overhead from the round's seconds, down to 0, and clears it.
         """
         running = self.state.running.sorted()
         for row in running[self.progress.since[running] > now].tolist():

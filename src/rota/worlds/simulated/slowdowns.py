@@ -41,7 +41,7 @@ class Slowdowns:
     sharing: DeviceSharing | None = None
     """How a device is split among jobs with a claim on it and jobs without; None keeps to the shares."""
     hosts: HostTable = field(default_factory=dict)
-    """Speeds by CPU cores and memory for each GPU; workloads without an entry do not mind."""
+    """Speeds by CPU cores and memory for each GPU; workloads without an entry do not depend on them."""
     servers: ServedTable = field(default_factory=dict)
     """Speeds by parameter servers and workers; workloads without an entry have no servers."""
 
@@ -85,10 +85,10 @@ class Efficiency:
             served = [*served_of(values[Knowledge.SERVERS]), None]  # the last is of those without servers, -1
             self._served = [served[number] for number in values[Knowledge.SERVERS].by_row["class"].tolist()]
         self.places = bool(self._closeness or self._hosts or self._served)
-        """True if it matters where a job lies."""
+        """True if the speed depends on where a job is placed."""
 
     def of(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
-        """What is left of the rate on as many whole GPUs, in [0, 1], and until when."""
+        """The part of the rate on as many whole GPUs that is left, in [0, 1], and until when."""
         pace = _FULL
         if grant.role is not Role.ALONE or grant.share != 1.0:
             pace = self._shared(row, grant, beside, at)
@@ -126,7 +126,7 @@ class Efficiency:
         return rate * self.slowdowns.colocation ** len(beside) if measured is None else measured
 
     def _measured(self, row: int, beside: Sequence[Grant]) -> float | None:
-        """What is known of this workload beside the others."""
+        """The measured rate of this workload beside the others."""
         if self._by_use and beside:
             asked = self.use.item(row) + sum(self.use.item(other.job) for other in beside)
             return Interference().of_use(asked)
@@ -136,7 +136,7 @@ class Efficiency:
         return self.slowdowns.company.rate(self.jobs.name_of("workload", row), others)
 
     def _divided(self, sharing: DeviceSharing, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
-        """The device on which it gets least sets the pace; it may change with any of them."""
+        """The rate on the device where the job gets least, which sets the pace; any device may end it."""
         paces = [
             sharing.pace(
                 grant.role,

@@ -3,7 +3,7 @@
 A speed model returns a rate, the progress at which it changes and the moment at which it does, so that
 between two events every rate is constant.  Work is counted in the model's unit: seconds at the requested
 allocation here.  A model that counts anything else has an attribute `per_s`: the work of each job in such a
-second, NaN for a job whose rate there is not always the same.
+second, NaN for a job whose rate there varies.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def seconds_for(ends: Sequence[float], rates: Sequence[float], examples: float) 
 
 
 def _refuse_standstill(jobs: JobTable, rates: Floats, source: str) -> None:
-    """A job that cannot run on any type it accepts would wait for ever."""
+    """Refuse a job that cannot run on any type it accepts: it would wait for ever."""
     idle = np.flatnonzero(~rates.any(axis=1))
     if len(idle):
         row = int(idle[0])
@@ -226,7 +226,7 @@ def _batch(
     wanted: float | None,
     least: float,
 ) -> BatchSplit | None:
-    """The batch as it is wanted; without a wish the best that is not below `least`, None if none will do."""
+    """The requested batch; without a request the best that is not below `least`, None if none will do."""
     if wanted is not None:
         return profile.limits.split(gpus, wanted)
     best = profile.best(fit, noise, nodes, gpus, least)

@@ -2,7 +2,7 @@
 
 `RegimeSpeed` changes the batch size where an epoch ends, and counts work in samples.  `StepRegimeSpeed`
 counts it in iterations and changes the batch size at the end of a round, as Shockwave's simulator does.
-Both remember where each job is, so that each run has one of its own (`fresh`).
+Both remember where each job is, so each run uses its own copy (`fresh`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class RegimeSpeed(ThroughputSpeed):
         }
 
     def _count(self) -> None:
-        """How much work there is."""
+        """All the work of each job."""
         self.iterations = np.array([course.epochs for course in self.facts.courses]) * self.per_epoch
 
     def _work_per_epoch(self) -> Floats:
@@ -116,7 +116,7 @@ class RegimeSpeed(ThroughputSpeed):
         return Pace(rate * batch, ends * course.samples, until_s)
 
     def _use(self, row: int, batch: float) -> None:
-        """`row` works with this batch size from now on."""
+        """Set the batch size with which `row` works from now on."""
         if batch != self.batch_now.item(row):
             self.batch_now[row] = batch
             self.rates[row] = self.facts.rates[row][batch]
@@ -153,7 +153,7 @@ class StepRegimeSpeed(RegimeSpeed):
         self._wishes: dict[int, float] = {}
         """Batch sizes that jobs have asked for."""
         self._failed: dict[int, int] = {}
-        """Rounds in which jobs that have more than enough have failed so far."""
+        """Rounds failed so far by jobs that have done more than there is."""
 
     def _count(self) -> None:
         self.iterations = self.facts.iterations.copy()
@@ -180,7 +180,7 @@ class StepRegimeSpeed(RegimeSpeed):
         return ThroughputSpeed.pace(self, row, grant, beside, at)
 
     def rebase(self, row: int, done: float, total: float) -> tuple[float, float] | None:
-        """The end of a round: what was asked for happens, then the program may ask for something else."""
+        """The end of a round: the requested change happens, then the program may request another."""
         if row in self._failed:
             self._failed[row] += 1
             if self._failed[row] < FAILED_ROUNDS - 1:

@@ -1,4 +1,4 @@
-"""Speed by what was measured: seconds of a step by how the GPUs lie, progress by epoch and batch size.
+"""Speed by what was measured: seconds of a step by placement of the GPUs, progress by epoch and batch size.
 
 The truth of Pollux' and Sia's simulators.  Work is counted in examples at the smallest batch size
 (`rota.knowledge.goodput`), so that its rate changes with every epoch; a job is done with the last.
@@ -147,7 +147,7 @@ class StepTableSpeed:
         return None if math.isnan(batch_size) else batch_size
 
     def _course(self, row: int, kind: int, shape: tuple[int, ...], wanted: float | None) -> list[_Found]:
-        """What a job like `row` does in each of its epochs on GPUs of one type that lie so."""
+        """What a job like `row` does in each of its epochs on GPUs of one type with this placement."""
         key = self.jobs.workload.item(row), kind, shape, wanted
         course = self._found.get(key)
         if course is None:

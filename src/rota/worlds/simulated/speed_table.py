@@ -79,7 +79,7 @@ class ThroughputSpeed:
         self.knowledge: Mapping[Knowledge, Provider] = knowledge
 
     def _refuse_endless(self, trace: Trace, cluster: Cluster) -> None:
-        """A rate at which a job would take a life is a slip of units, and rounds would not end."""
+        """Refuse rates at which a job would take years: a mistake in units, and rounds would not end."""
         fits = trace.jobs.gpus[:, None] <= np.bincount(cluster.device_type, minlength=len(self.type_names))
         best = np.where(fits, self.rates, 0.0).max(axis=1, initial=0.0)
         length_s = np.divide(self.iterations, best, out=np.zeros(len(trace)), where=best > 0.0)

@@ -39,7 +39,7 @@ from rota.worlds.simulated.stretches import Sight
 
 
 class BatchBounds(StrEnum):
-    """Whose jobs: what bounds the batch of one GPU."""
+    """Which system's jobs: what bounds the batch of one GPU."""
 
     POLLUX = "pollux"  # what any placement of that type allows
     SIA = "sia"  # what this very placement allows
@@ -57,9 +57,9 @@ class _Running:
     done: float
     now: float
     timed: tuple[int, BatchSplit] | None = None
-    """Epoch and batch that it knows all about."""
+    """Epoch and batch that it has timed completely."""
     heard: float = -math.inf
-    """When it was last noted what it saw, before it was asked anything."""
+    """When its observations were last noted before its rate was read."""
 
 
 class TunedSpeed(StepTableSpeed):
@@ -113,7 +113,7 @@ class TunedSpeed(StepTableSpeed):
         return Pace(goodput * factor, epochs.ends[epoch], until_s)
 
     def _follow(self, row: int, grant: Grant, at: At) -> _Running:
-        """How `row` works from now on, having noted what it saw since it was last asked."""
+        """How `row` works from now on, after noting what it saw since the last call."""
         own = self._running.get(row)
         if own is None or own.devices != grant.devices:
             shape = shape_of(Counter(self._node_of[device] for device in grant.devices).values())

@@ -12,7 +12,7 @@ from rota.model.grants import Grant
 
 
 class Strikes:
-    """When the jobs that are tried will fail; `failures` has the seconds of each job's failing attempts."""
+    """When jobs tried on fewer devices will fail; `failures`: seconds of each job's failing attempts."""
 
     def __init__(self, failures: Mapping[int, Sequence[float]]) -> None:
         self._failures = failures

@@ -56,12 +56,12 @@ def _lacks(
 
 
 def _is_told(offered: Provider | None) -> bool:
-    """Whether the world itself is made of such a thing."""
+    """True if the world itself is built on this kind of knowledge."""
     return offered is not None and offered.provenance is not Provenance.ASSUMED
 
 
 def _is_said(provider: Provider | None) -> bool:
-    """Whether a user's file says it."""
+    """True if a user's file states it."""
     return provider is not None and provider.provenance is Provenance.USER
 
 
