@@ -1,4 +1,4 @@
-"""What a policy wants: desired grants, and when it wants to be asked again."""
+"""What a policy wants: desired grants, and when to call it again."""
 
 from __future__ import annotations
 
@@ -101,9 +101,9 @@ class Decision:
     reservations: Sequence[Reservation] | None
     """Devices kept free for waiting jobs; replaces all earlier ones, None keeps them."""
     promises: Mapping[int, Promise]
-    """Deadlines undertaken now, and earlier ones whose expected end has changed: for users and the record."""
+    """Deadlines promised now, and earlier ones whose expected end has changed: for users and the record."""
     wanted_nodes: int | None
-    """How many nodes the cluster is to have, where worlds can make it larger or smaller; None: as it is."""
+    """Desired number of nodes of the cluster, where worlds can change it; None: as it is."""
     wake: Wake
     """When to call the policy again."""
 
@@ -112,7 +112,7 @@ class Decision:
     reasons: Mapping[int, Constraint]
     """Binding constraints that only the policy knows; all others are derived on request."""
     is_cut: bool
-    """True if a time limit ended the computation early, so that a repetition may come to something else."""
+    """True if a time limit ended the computation early, so that a repetition may differ."""
     ranking: Ranking | None = field(compare=False, repr=False)
     """Answers, on request, which jobs are before a waiting one and whether it would fit."""
     otherwise: Constraint | None = field(compare=False, repr=False)
@@ -170,7 +170,7 @@ class Decision:
 
     @property
     def names_nobody(self) -> bool:
-        """True if every job keeps what it holds: there is nothing to check, nor to carry out."""
+        """True if every job keeps what it holds: there is nothing to check or to carry out."""
         if self.grants or self.preempt or self.reservations is not None:
             return False
         return not (self.reject or self.cancel or self.offers)

@@ -1,4 +1,4 @@
-"""Plans that stop jobs earlier than a live cluster lets them: said wherever a policy is chosen."""
+"""Warns of plans that stop jobs earlier than a live cluster allows, wherever a policy is chosen."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The form of a decision: each field is of its type, before the guard looks at what it says.
 
-A policy that Rota does not ship may answer anything.  What differs in its type alone is put right: NumPy's
-whole numbers as rows, a list or an array of devices, devices in another order.  For all else PolicyError
-names the policy, the field, what stood there and what was expected.  Every row, device and node exists:
-whatever reads a decision afterwards may look it up.
+A third-party policy may answer anything.  What differs only in its type is converted: NumPy's whole
+numbers as rows, a list or an array of devices, devices in another order.  For all else PolicyError names
+the policy, the field, what was found and what was expected.  Every row, device and node in the result
+exists, so that later code may look it up.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _Field = Callable[[str, Any], _T]
 
 
 _FARTHEST_S = 1e11
-"""Moments beyond this one, some 3,000 years ahead, are no dates: only infinity is."""
+"""Later moments, some 3,000 years ahead, are refused; only infinity is allowed."""
 
 
 class Extent(NamedTuple):
-    """How far the numbers reach by which a decision names things."""
+    """Limits of the numbers that a decision may use for jobs, devices and nodes."""
 
     jobs: int
     """Jobs submitted so far: rows are below it."""
@@ -48,7 +48,7 @@ class _WrongError(Exception):
 
 
 def formed(decision: object, policy: str, extent: Extent) -> Decision:
-    """What the class `policy` has returned, each field of its type, each number of something in `extent`.
+    """The answer of the class `policy`, each field of its type, each number within `extent`.
 
     Raises PolicyError.
     """
@@ -97,7 +97,7 @@ def _put_right(decision: Decision, extent: Extent) -> None:
 
 
 def _put_right_what_is_told(decision: Decision, extent: Extent) -> None:
-    """The fields that are shown to people, and that no decision is carried out by."""
+    """Check and correct the fields that are only shown to people; none affects what is carried out."""
     ranking = decision.ranking
     if ranking is not None:
         can = [callable(getattr(ranking, name, None)) for name in ("ahead", "fits")]
@@ -162,7 +162,7 @@ def _devices(field: str, devices: Any, extent: Extent) -> tuple[int, ...]:
 
 
 def _numbers(field: str, devices: Any) -> tuple[int, ...]:
-    """Device numbers as they stand; the same object if it is a tuple of whole numbers."""
+    """Device numbers in the given order; the same object if it is a tuple of whole numbers."""
     if type(devices) is tuple and all(type(device) is int for device in devices):
         return devices
     if not isinstance(devices, list | tuple | range | set | frozenset | np.ndarray):
@@ -314,7 +314,7 @@ def _sentence(field: str, value: Any) -> str:
 
 
 def _text(field: str, value: Any) -> str:
-    """Text that can be stored and sent: Python's may hold halves of characters, which no file takes."""
+    """Text that can be stored and sent: a Python string may hold lone surrogates, which no file accepts."""
     if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):
         raise _WrongError(field, value, "text")
     return value

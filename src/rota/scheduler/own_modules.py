@@ -1,4 +1,4 @@
-"""Policies of one's own that no package registers: the modules and files that a variable names.
+"""The user's own policies that no package registers: modules and files that a variable names.
 
 Every process that looks a policy up imports them: the command line, workers of a simulation, a controller
 and the processes in which its policies decide.

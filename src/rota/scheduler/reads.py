@@ -24,15 +24,15 @@ class Reads(NamedTuple):
 
     @property
     def sizes(self) -> bool:
-        """Whether a job may get another number of GPUs than it asks for, be it from its start on alone."""
+        """True if a job may get another number of GPUs than it asks for, even if only at its start."""
         return Lever.RESIZE in self.levers or bool(SIZES & self.needs)
 
     @property
     def batches(self) -> bool:
-        """Whether a job may get another batch size."""
+        """True if a job may get another batch size."""
         return Lever.RESIZE in self.levers or Knowledge.GOODPUT in self.needs
 
     @property
     def offers(self) -> bool:
-        """Whether a job may be offered a later deadline."""
+        """True if a job may be offered a later deadline."""
         return Lever.REJECT in self.levers

@@ -17,7 +17,7 @@ class Recorder(Protocol):
     """Listens to what the loop does; observing changes no decision."""
 
     def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
-        """A stretch of holding the same is over."""
+        """An interval in which a job held the same devices is over."""
         ...
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
@@ -33,7 +33,7 @@ class Recorder(Protocol):
         ...
 
     def promised(self, row: int, promise: Promise) -> None:
-        """A deadline has been promised to `row`, or what is expected of it is another than before."""
+        """A deadline has been promised to `row`, or its expected end has changed."""
         ...
 
     def left(self, row: int, phase: Phase, now: float, why: str = "") -> None:

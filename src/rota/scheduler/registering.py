@@ -1,4 +1,4 @@
-"""What a policy says of itself when it is registered, or handed over: of the right form, or one sentence."""
+"""Checks what a policy declares when it is registered or passed in; errors are one sentence."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def check_policy(policy: Any, name: str, levers: type[StrEnum]) -> Any:
 
 
 def begins_anew(cls: Any) -> None:
-    """Let a copy of a policy of ours be one that is made of the same parameters.
+    """Make copies of Rota's own policies fresh instances with the same parameters.
 
-    All that an instance keeps beside them it derives from what it is shown; and where its parts are compiled
-    it could not be copied as it is.
+    Whatever else an instance keeps is derived from what it is shown; and an instance with compiled parts
+    could not be copied as it is.
     """
     copyreg.pickle(cls, _made_of)
 

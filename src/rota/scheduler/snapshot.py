@@ -18,7 +18,7 @@ from rota.table.view import View
 
 
 class Cursor:
-    """How far a cache has read what changes; `Snapshot.changes`, or `joined_or_left`, moves it on."""
+    """A cache's position in a log of changes; `Snapshot.changes` or `joined_or_left` moves it on."""
 
     __slots__ = ("_log", "_read")
 
@@ -27,7 +27,7 @@ class Cursor:
         self._read = 0
 
     def read(self, log: list[Row]) -> list[Row] | None:
-        """Rows in `log` since it was last read, each once; None if another one was, or none."""
+        """Rows in `log` since the last read, each once; None if that read another log, or there was none."""
         read, self._read = self._read, len(log)
         if self._log is not log:
             self._log = log
@@ -41,7 +41,7 @@ class Cursor:
 
 
 class RunSeed:
-    """The seed of a run, and whether its policy has asked for it: one that never asks draws nothing."""
+    """The seed of a run, and whether its policy has read it: one that never does draws nothing."""
 
     def __init__(self, value: int = 0) -> None:
         self.value = value
@@ -102,7 +102,7 @@ class Snapshot:
 
     @property
     def seed(self) -> int:
-        """What everything random in a decision begins with."""
+        """The seed for everything random in a decision."""
         self._seed.is_asked = True
         return self._seed.value
 
@@ -132,7 +132,7 @@ class Snapshot:
 
     @property
     def running_unsorted(self) -> Ints:
-        """Rows that hold something, in no particular (but repeatable) order: no sort is paid for."""
+        """Rows that hold something, in no particular (but repeatable) order, which saves a sort."""
         rows = self._state.running.rows
         rows.flags.writeable = False
         return rows
@@ -157,7 +157,7 @@ class Snapshot:
         return self._state.reservations
 
     def changes(self, cursor: Cursor) -> list[Row] | None:
-        """Rows whose phase or grant has changed since `cursor` was last handed in, each once.
+        """Rows whose phase or grant has changed since `cursor` was last passed in, each once.
 
         None if that is unknown: the cursor is new or comes from another run.  Then look at every row.
         """
@@ -199,7 +199,7 @@ class Snapshot:
         return progress.done(row, self._state.now) if progress.per_s is None else self._state.work_s(row)
 
     def finish_s(self, row: Row, duration_s: float) -> float:
-        """When `row`, with `duration_s` of work in all, is done if it works at full speed from now on.
+        """When `row`, with `duration_s` of work in all, is done at full speed since its rate was last set.
 
         The moment does not change as long as the job does work at full speed (`is_steady`).
         """

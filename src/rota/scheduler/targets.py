@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 PART_OF_TIME = "part of its time"
 GPUS = "GPUs"
 RHO = "ρ"
-"""Names that several policies use, each the head of a column."""
+"""Names that several policies use, each a column heading."""
 
 
 class Targets(Mapping[int, float]):

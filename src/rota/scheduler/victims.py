@@ -1,6 +1,6 @@
 """Which of equally ranked running jobs to stop: the one whose preemption costs least.
 
-Only live: a simulation keeps the order of submission among equals, as the systems it is compared with do.
+Used only live: a simulation keeps the order of submission among equals, as the systems it is compared to do.
 Two jobs are equal if the ranking of the decision says so (`RanksAlike`), they belong to one tenant, have
 one priority and hold as many devices, cores and memory on the same nodes.  So that the policy does not undo
 the exchange at its next call, a waiting job never displaces a running one that is its equal.

@@ -22,7 +22,7 @@ LEAST_VALUE = 1e-6
 """Value of nothing: products stay above 0."""
 
 Bundle = tuple[int, ...]
-"""How many of each kind of thing."""
+"""Number of things of each kind."""
 
 _DIGITS = 9
 """Digits after the point to which logarithms of values are compared: what differs less is a tie."""
@@ -116,11 +116,11 @@ class AuctionStep(NamedTuple):
     """By how much the logarithm of its value grows."""
     gpus: int
     fits: bool
-    """True if it can be had of what is left; else `gain` is what it would be at best."""
+    """True if what is left is enough for it; else `gain` is an upper bound."""
 
 
 class Market(Protocol):
-    """What is left, and what the next group of each bidder would be."""
+    """What is left, and the next group of each bidder."""
 
     @property
     def left(self) -> int:
@@ -128,11 +128,11 @@ class Market(Protocol):
         ...
 
     def step(self, bidder: int) -> AuctionStep | None:
-        """Its next group; None if it wants no more."""
+        """The next group of `bidder`; None if it wants no more."""
         ...
 
     def take(self, bidder: int) -> None:
-        """It gets the group of its last `step`, which fits."""
+        """Give `bidder` the group of its last `step`, which fits."""
         ...
 
     def reset(self) -> None:

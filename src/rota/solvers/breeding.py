@@ -1,7 +1,7 @@
-"""What a population of matrices needs between two draws of chance, in C (`breeding.c`) where that was built.
+"""Steps of a search by a population of matrices between two random draws, in C (`breeding.c`) if built.
 
-Where it was not, and for sums of more than 16 bits, `systems/pollux` does the same with NumPy, in twice
-the time and to the same bit.
+Where it was not built, and for sums of more than 16 bits, `systems/pollux` does the same with NumPy, in
+twice the time and with identical bits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TAKES = {
 
 
 class _Rules(ctypes.Structure):
-    """As in `breeding.c`."""
+    """The struct `Rules` of `breeding.c`."""
 
     _fields_ = (
         *((name, _NUMBER) for name in ("nodes", "jobs", "most", "most_nodes")),
@@ -85,7 +85,7 @@ class Breeding:
         self._do.trim(self._at, *_lie(states), _at(over), _at(order))
 
     def fit(self, states: Array) -> None:
-        """No node has more than its GPUs: the last jobs get less."""
+        """Cut nodes with more than their GPUs in use: the last jobs get less."""
         self._do.fit(self._at, *_lie(states))
 
     def places(self, states: Array) -> Ints:
@@ -135,7 +135,7 @@ def _at(array: Array) -> int:
 
 
 def _lie(states: Array) -> tuple[int, int]:
-    """Where states lie, and how many members they have."""
+    """Address of `states`, and their number of members."""
     assert states.dtype == np.int8, "of other numbers"
     assert states.flags.c_contiguous, "not in one piece"
     return _at(states), states.shape[1]

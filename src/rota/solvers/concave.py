@@ -1,4 +1,4 @@
-"""Whole amounts for many, worth less and less with each unit, of one thing that is short.
+"""Divides one scarce resource in whole units among many jobs whose gain falls with each unit.
 
     maximise  Σ_i totals[i, n_i]   subject to   Σ_i sizes[i] n_i <= capacity,   least <= n <= most,   n whole
 
@@ -43,7 +43,7 @@ class ConcaveKnapsack:
         self._gain, self._size = self.gains.ravel()[order], sizes[order // max(units, 1)]
 
     def bound(self, least: Ints) -> float:
-        """What parts of units could be worth; minus infinity if `least` alone is too much."""
+        """The value with fractions of units; minus infinity if `least` alone is too much."""
         return self._relax(least).value
 
     def solve(self, least: Ints) -> Amounts | None:

@@ -21,7 +21,7 @@ SOURCE = Path(__file__).with_suffix(".c")
 MOST_ENTRIES = 20_000
 """Entries of rows up to which a program is small: a larger one is as fast with sparse matrices."""
 OPTIMAL, INFEASIBLE, UNBOUNDED, NEAREST = range(4)
-"""How it ended; NEAREST if it lost its footing, or had no more steps, before it knew."""
+"""How it ended; NEAREST if it broke down numerically, or ran out of steps, before it knew."""
 
 
 class Walked(NamedTuple):
@@ -87,7 +87,7 @@ def walked(program: WholeProgram) -> Walked:
 class Laid:
     """A program that `can_walk`, laid out as C takes it; its limits and free column may be written over.
 
-    One piece of memory for all that goes in, and one for what comes out: an address takes a microsecond.
+    One piece of memory for all input and one for all output, as taking an address costs a microsecond.
     """
 
     def __init__(self, program: WholeProgram) -> None:

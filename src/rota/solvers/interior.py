@@ -75,9 +75,9 @@ class _Residuals(NamedTuple):
 def inner_optimum(program: InnerProgram) -> InnerSolution:
     """Where the method ends.
 
-    Where constraints leave no room inside, the method loses its footing before it is as near as `TOLERANCE`;
-    then the nearest point counts if it is as near as `ROUGH_TOLERANCE`, as in the authors' solver.
-    PolicyError if there is none.
+    Where the constraints leave no interior, the method breaks down before it is within `TOLERANCE`; then the
+    nearest point counts if it is within `ROUGH_TOLERANCE`, as in the authors' solver.  PolicyError if there
+    is none.
     """
     if can_walk(program.rows):
         return _of_small(program)
@@ -89,7 +89,7 @@ def _of_small(program: InnerProgram) -> InnerSolution:
 
 
 def solution_at(program: InnerProgram, at: Walked) -> InnerSolution:
-    """What the end of a walk of `program` says; PolicyError if it is too far from an optimum."""
+    """The solution at the end of a walk of `program`; PolicyError if it is too far from an optimum."""
     if at.ended in (INFEASIBLE, UNBOUNDED):
         status = SolveStatus.INFEASIBLE if at.ended == INFEASIBLE else SolveStatus.UNBOUNDED
         return InnerSolution(status, math.nan, *[np.zeros(0)] * 3)
@@ -182,7 +182,7 @@ def _norm(values: Floats) -> float:
 
 
 def _status(p: Scaled, at: _Point, missed: _Residuals) -> tuple[SolveStatus | None, float]:
-    """What is known at this point, None if not enough; and by how much it misses equations or the optimum."""
+    """The status at this point, None if undecided; and by how much it misses equations or the optimum."""
     of_h, of_c = max(1.0, _norm(p.h)), max(1.0, _norm(p.c))
     cost, bound = float(p.c @ at.x), float(-(p.h @ at.z))
     misses = max(_norm(missed.z) / of_h, _norm(missed.x) / of_c) / at.tau

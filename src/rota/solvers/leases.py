@@ -24,7 +24,7 @@ class Demand(NamedTuple):
     need: int
     """Number of leases."""
     last: int
-    """It has to be done when this lease begins: those before it can be taken."""
+    """The job has to be done when this lease begins: it can take earlier ones."""
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -33,7 +33,7 @@ class Demand(NamedTuple):
 
 
 def latest_fit(free: Ints, demand: Demand) -> Ints | None:
-    """The latest leases that `demand` can have, ascending; None if there are too few."""
+    """The latest leases that are free for `demand`, ascending; None if there are too few."""
     if demand.need <= 0:
         return np.zeros(0, dtype=np.int64)
     room = np.flatnonzero(free[: max(demand.last, 0)] >= demand.gpus)

@@ -37,7 +37,7 @@ class _Written(NamedTuple):
     """A program laid out for C, and the jobs it is about."""
 
     leaders: list[int]
-    """The first job that is like each."""
+    """For each job, the first job equal to it."""
     kinds: Ints
     first: Ints
     program: InnerProgram
@@ -52,7 +52,7 @@ class WaterLevels:
         self._objective = Objective(np.zeros(division.size), 1.0)
         self._written: _Written | None = None
         self._like: list[int] | None = None
-        """The kind of each job by all that stays the same; None where programs are not kept."""
+        """The kind of each job by all that does not change; None where programs are not kept."""
         if not division.has_pairs:
             stay = DemandRows(gains, np.zeros(len(division.counts)))
             self._like = kinds_of(features_of(division, self._objective, stay))[0].tolist()

@@ -125,7 +125,7 @@ class LinearProgram:
         return Solution(status, float(self._highs.getInfo().objective_function_value), columns)
 
     def optimum(self) -> Solution:
-        """The optimum of a program that has one; PolicyError if the solver finds none all the same."""
+        """The optimum of a program that has one; PolicyError if the solver still finds none."""
         solution = self.solve()
         if solution.status is not SolveStatus.OPTIMAL:
             raise PolicyError(

@@ -127,7 +127,7 @@ class _Tournament:
         return first
 
     def _take_out(self, job: int) -> int:
-        """`job` can use nothing more; the first job from which the walk changes for that."""
+        """Take out `job`, which can use nothing more; returns the first job from which the walk changes."""
         self._now[job] = self._later[job] = -math.inf
         place = bisect_left(self._best, job)
         if place < len(self._best) and self._best[place] == job:

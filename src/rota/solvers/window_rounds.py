@@ -1,4 +1,4 @@
-"""Which rounds of a window: numbers of rounds are laid out so that no round uses more than there is.
+"""Lays out each job's number of rounds in a window so that no round uses more GPUs than there are.
 
 Each job runs at most once in a round, on all its GPUs at a time.  If all jobs have one size, numbers of
 rounds within the capacity always find room.  With several sizes, powers of two or not, they need not: two

@@ -13,11 +13,11 @@ _TURNS: Final = int(Role.TURNS)
 
 
 def memory_of(jobs: JobTable, grant: Grant) -> tuple[float, float]:
-    """GiB that a grant takes of each of its devices: always, and besides while it is its turn.
+    """GiB that a grant takes of each of its devices: at all times, and in addition during its turn.
 
-    Of jobs that take turns on a device all keep there what they keep between two steps, and one at a time
+    Jobs that take turns on a device all keep there what they keep between two steps, and one at a time
     needs the rest (Salus): the device holds the sum of the first and the largest of the second.  A job that
-    does not say what it keeps keeps all, and so does one in any other role.
+    does not state what it keeps, or has another role, keeps all of it.
     """
     need = grant.gpu_memory_gib
     if need != need:  # NaN: as asked
@@ -37,7 +37,7 @@ class DeviceMemory:
         self.used: dict[int, float] = {}
         """GiB in use, whichever job has its turn."""
         self.in_turns: dict[int, list[float]] = {}
-        """What jobs need only while it is their turn, ascending; those devices where one does."""
+        """What jobs need only during their turn, ascending, for each device with such a job."""
 
     def copy(self) -> DeviceMemory:
         """An independent copy."""
@@ -47,7 +47,7 @@ class DeviceMemory:
         return twin
 
     def copy_device(self, truth: DeviceMemory, device: int) -> None:
-        """Be as `truth` is on `device`."""
+        """Become equal to `truth` on `device`."""
         self.used.pop(device, None)
         self.in_turns.pop(device, None)
         if device in truth.used:

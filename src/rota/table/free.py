@@ -55,7 +55,7 @@ class Free:
         return twin
 
     def copy_node(self, other: Free, node: int) -> None:
-        """`node` has the same devices free as in `other`."""
+        """Set the free devices of `node` to those in `other`."""
         if self.devices[node] != other.devices[node]:
             self.devices[node] = other.devices[node]
             self._recount(node, other.count[node])

@@ -9,7 +9,7 @@ from rota.table.free import mask_of
 
 
 class NodeSets:
-    """Sets of nodes that stay as they are as long as the cluster does."""
+    """Sets of nodes that change only if the cluster does."""
 
     def __init__(self, cluster: Cluster) -> None:
         kinds = cluster.node_type.tolist()
@@ -55,7 +55,7 @@ class NodeSets:
         return nodes
 
     def admitted(self, node_set: str) -> int:
-        """Nodes that will do for a job that asks for `node_set` (`Cluster.admitted`); -1 for all."""
+        """Nodes that suit a job that asks for `node_set` (`Cluster.admitted`); -1 for all."""
         if not node_set:
             return -1
         nodes = self._admitted.get(node_set)

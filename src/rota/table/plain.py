@@ -1,4 +1,4 @@
-"""Which jobs ask for so little that counting GPUs, or looking at single devices, decides whether they fit."""
+"""Which jobs have requests so simple that counting GPUs, or checking single devices, shows if they fit."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class View(State):
         self.whole = whole
         self.idle = idle
         self._outside: dict[int, Grant] = {}
-        """What jobs of the view hold that run on nodes it does not show, or not all of them."""
+        """What jobs of the view hold if they run, at least in part, on nodes that it does not show."""
         super().__init__(whole.jobs, cluster, whole.progress, whole)
         self._number(nodes)
 
@@ -139,7 +139,7 @@ class View(State):
         self.special += not self._plain[row]
 
     def _count(self, grant: Grant, sign: float) -> None:
-        """Tenants have what they hold outside, of the same types, and their quotas know it."""
+        """Count what tenants hold outside, by the same types, against their quotas."""
         if self.cluster.tenants:
             self.occupancy.count_for_quotas(grant, self.whole.cluster, sign)
 
