@@ -119,7 +119,7 @@ class Decision:
     """What keeps a job waiting if nothing else does: the rule of a policy that lets jobs take turns or cuts
     the cluster into parts, in a sentence."""
     guaranteed: Collection[int] | None = field(compare=False, repr=False)
-    """Rows that run on what their tenants can always have, where the policy knows of guarantees."""
+    """Rows that run on their tenants' guaranteed resources, where the policy has guarantees."""
     plan_of: Callable[[int], DeadlinePlan | None] | None = field(compare=False, repr=False)
     """How the policy means to keep the deadline of a row, on request."""
     ends: Mapping[int, float] | None = field(compare=False, repr=False)

@@ -71,7 +71,7 @@ class Loop:
         self.strict = strict
         """True if a breach of a rule is an error, as in a simulation; False to carry out the sound part."""
         self.retry_s = retry_s
-        """Seconds after which the policy is asked again when part of its decision was refused."""
+        """Seconds after which the policy is called again when part of its decision was refused."""
         self.rules = rules
         """Further rules of a live world: a breach is refused as one of the guard's rules is."""
         self.state = state if state is not None else State(world.jobs, world.cluster, world.progress)

@@ -118,7 +118,7 @@ class Snapshot:
         jobs = SnapshotJobs(view) if view.idle else SnapshotJobs(view, self.by_row)
         return Snapshot(view, self.cause, self._known, self._needs, self._seed, jobs)
 
-    # -- who waits, who runs -----------------------------------------------------------------------
+    # -- waiting and running jobs ------------------------------------------------------------------
 
     @property
     def waiting(self) -> Ints:

@@ -126,7 +126,7 @@ def _of_large(program: InnerProgram) -> InnerSolution:
 
 
 class NotInsideError(PolicyError):
-    """The method ends nowhere near an optimum."""
+    """The method did not end near an optimum."""
 
 
 def _not_solved(program: InnerProgram, miss: float) -> NotInsideError:

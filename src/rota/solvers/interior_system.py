@@ -84,7 +84,7 @@ class Scaled:
 
     @cached_property
     def whole(self) -> tuple[Any, Ints]:
-        """[0 Gᵀ; G −1] as one sparse matrix, and where in its data the diagonal of −1 stands."""
+        """[0 Gᵀ; G −1] as one sparse matrix, and the positions of the diagonal of −1 in its data."""
         n, rows = len(self.c), len(self.h)
         bounds = sparse.diags(self.bounds, shape=(len(self.bounds), n))
         G = sparse.vstack((bounds, sparse.csr_matrix(self.A)), format="csr")

@@ -25,7 +25,7 @@ from rota.solvers.leases import Demand, all_fit
 
 _FIXED: dict[str, Any] = {"output_flag": False, "threads": 1, "random_seed": 0, "parallel": "off"}
 _TIE = 1e-3
-"""Part of the worth of a GPU now that speaks for a job that runs already."""
+"""Bonus for a job that runs already, as a part of the worth of a GPU now."""
 
 
 class Candidate(NamedTuple):
@@ -89,7 +89,7 @@ def plan_leases(
 
 
 def _at_its_bound(candidates: Sequence[Candidate], capacity: Ints, towards: int) -> LeasePlan | None:
-    """The plan of jobs with one deadline each, if laying them out gives a plan that is certainly optimal.
+    """The plan of jobs with one deadline each, if laying them out gives a provably optimal plan.
 
     The GPUs in use now are at least those of jobs without a lease to spare, and at most those of all jobs.
     """

@@ -139,7 +139,7 @@ class Costs:
         return self.checkpoint.of(workload, gpus) + self.restore.of(workload, gpus)
 
     def drawn(self, *of: int) -> float:
-        """The factor by which one overhead is longer than stated; `of` identifies the event."""
+        """The factor on the stated time of one overhead; `of` identifies the event."""
         return self.scatter[np.random.default_rng(of).integers(len(self.scatter))] if self.scatter else 1.0
 
     def change(self, workload: str, before: int, gpus: int) -> float:

@@ -18,7 +18,7 @@ class Pace(NamedTuple):
 
 
 class At(NamedTuple):
-    """Where a job is when its rate is asked for."""
+    """The state of a job when its rate is read."""
 
     done: float
     """Work it has done."""

@@ -1,4 +1,4 @@
-"""Rounds as ElasticFlow's simulator knows them, which end with the next event.
+"""Rounds of ElasticFlow's simulator, which end with the next event.
 
 Events are arrivals, planned changes and the ends of all jobs.  Those closer than a slot are seen together at
 the end of the slot; a single remaining event is seen at once.

@@ -7,7 +7,7 @@ from rota.model.trace import Trace
 
 
 def refuse_unknown_durations(trace: Trace, total: list[float]) -> None:
-    """A trace without durations needs a speed model that knows the work."""
+    """Raise if a trace lacks durations and no speed model states the work."""
     for row, work in enumerate(total):
         if not work >= 0.0:
             raise InputError(

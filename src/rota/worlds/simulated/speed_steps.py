@@ -142,7 +142,7 @@ class StepTableSpeed:
         return [self._course(row, kind, shape, self._wanted(row, grant)) for kind in sorted(kinds)]
 
     def _wanted(self, row: int, grant: Grant) -> float | None:
-        """The batch size that is asked for, by the grant or by the job."""
+        """The requested batch size, by the grant or by the job."""
         batch_size = self.jobs.batch_size.item(row) if math.isnan(grant.batch_size) else grant.batch_size
         return None if math.isnan(batch_size) else batch_size
 

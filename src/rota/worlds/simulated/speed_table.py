@@ -52,7 +52,7 @@ class ThroughputSpeed:
         self.type_names = cluster.type_names
         self.rates = table.of_jobs(trace.jobs, cluster)
         self.jobs = only_where_measured(trace.jobs, self.rates, cluster)
-        """The jobs of the trace, on types and in sizes that the table knows: a run is to be about these."""
+        """The jobs of the trace, limited to types and sizes in the table: the run should use these."""
         self._type_of: list[int] = cluster.device_type.tolist()
         self._kind_of: dict[tuple[int, ...], int | None] = {}
         """Type of the devices that jobs have had together; None if there were several."""

@@ -145,7 +145,7 @@ class TunedSpeed(StepTableSpeed):
         return times
 
     def _time(self, row: int, own: _Running) -> None:
-        """It has worked for a while: the job has timed its steps, and knows the noise of its gradient."""
+        """Note that a job has worked for a while: it has timed its steps and measured its gradient noise."""
         own.timed = own.epoch, own.batch
         seconds = self._times(row, own).at(own.shape, own.batch.local)
         noise = self.workloads[row].epochs.noise(own.batch.total(sum(own.shape)), own.epoch)
@@ -157,7 +157,7 @@ class TunedSpeed(StepTableSpeed):
     # -- the batch ---------------------------------------------------------------------------------
 
     def _choose(self, row: int, own: _Running, named: float) -> BatchSplit:
-        """The batch that is named, or the best by what the job knows, as the authors' jobs take it."""
+        """The named batch, or the best by the job's own fit, as the authors' jobs choose it."""
         workload, times, gpus = self.workloads[row], self._times(row, own), sum(own.shape)
         if not math.isnan(named):
             return workload.split(times, gpus, named)

@@ -143,9 +143,9 @@ class SimulatedWorld:
         self._ready: list[float] = [0.0] * n
         """Until when each job stands still; kept where work can be lost, as `progress.since` moves on."""
         self._stalled: list[float] = [0.0] * n
-        """Seconds of the present interval in which it stands still, those ahead included."""
+        """Seconds of the present interval in which each job stands still, including those to come."""
         self._goal: dict[int, float] = {}
-        """Work at which each heap entry lies, where the semantics move such moments."""
+        """Work at which each heap entry occurs, where the semantics move such moments."""
         self._company: dict[int, tuple[tuple[int, ...], float]] = {}
         """The jobs that are, or were, beside each job on shared devices, and since when."""
         self._overlap = Overlap() if self.costs.overlap else None
@@ -477,7 +477,7 @@ class SimulatedWorld:
         return [row for row in self._beside(grant) if grants[row].role is _OPPORTUNISTIC]
 
     def _settle(self) -> None:
-        """Set the rates of jobs whose company or progress regime has changed."""
+        """Set the rates of jobs whose neighbours or progress regime have changed."""
         now = self.state.now
         for row in sorted(self._dirty):
             grant = self.state.grants.get(row)
