@@ -171,7 +171,7 @@ class Loop:
             self.state.open(batch.opened)
 
     def _withdraw(self, batch: Batch) -> None:
-        """Jobs that end while they wait."""
+        """End jobs that are waiting or held."""
         state = self.state
         self._note_unseen((*batch.withdrawn, *[row for row, _ in batch.settled]))
         for row in batch.withdrawn:

@@ -41,7 +41,7 @@ _ARRIVAL, _END, _FAILURE = int(Event.ARRIVAL), int(Event.END), int(Event.FAILURE
 _TIMER, _ROUND = int(Event.TIMER), int(Event.ROUND)
 
 _MOST_EMPTY = 10
-"""Rounds in a row without any work that pass at once, where work may be counted again afterwards."""
+"""Most empty rounds in a row that end at once, where a speed model may recount work after each."""
 _ROUNDING = 1e-9
 """Iterations by which a division may miss a whole number of them."""
 _FEW = 64

@@ -134,7 +134,7 @@ class SlotWorld(RoundWorld):
             self._pay_late(running, started)
 
     def _count(self) -> bool:
-        """Count a round; true if all trainers restart in it: after as many rounds as a slot has seconds."""
+        """Count a round; true if all trainers restart in it: every N rounds, for slots of N seconds."""
         restarts = self._opened > 0 and self._opened % self.round_s == 0
         self._opened += 1
         return restarts
