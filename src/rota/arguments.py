@@ -27,9 +27,9 @@ class Argument:
     """What an argument may be."""
 
     noun: str
-    """What the argument is to be, as in "5 is no trace"."""
+    """What the argument should be, as in "5 is no trace"."""
     fits: Callable[[Any], bool] | None
-    """True of values that it may be; None if the annotation of the function says it."""
+    """True for the values that it may have; None if the function's annotation says it."""
     expected: str
 
     def or_none(self) -> Argument:
@@ -38,7 +38,7 @@ class Argument:
         return replace(self, fits=fits and (lambda value: value is None or fits(value)))
 
     def check(self, name: str, value: object, kind: object = None) -> None:
-        """Raises InputError if `value`, the argument `name` annotated with `kind`, is not what it may be."""
+        """Raises InputError if `value` is not allowed for the argument `name` annotated with `kind`."""
         if not (is_of(kind, value) if self.fits is None else self.fits(value)):
             raise InputError.at(f"{shown(value)} is no {self.noun}", argument=name, expected=self.expected)
 
@@ -69,7 +69,7 @@ def takes(**arguments: Argument) -> Callable[[Callable[P, R]], Callable[P, R]]:
 def _bound(
     name: str, known: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> Mapping[str, object]:
-    """Arguments by name.  Raises TypeError for a call that cannot be, with the name probably meant."""
+    """Arguments by name.  Raises TypeError for an impossible call, with the name probably meant."""
     try:
         return known.bind(*args, **kwargs).arguments
     except TypeError as error:
@@ -83,8 +83,8 @@ def _bound(
 def is_of(kind: Any, value: object) -> bool:
     """True if `value` is of `kind`, a type as annotations write it.
 
-    NumPy's numbers count as `int` and `float`, an `int` as `float`.  A text is no sequence, a class no
-    instance of a protocol.
+    NumPy's numbers count as `int` and `float`, an `int` as `float`.  A string is not a sequence, a class not
+    an instance of a protocol.
     """
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
@@ -116,12 +116,12 @@ def instance_of(*types: type) -> Callable[[object], bool]:
 
 
 def is_file(value: object) -> bool:
-    """True of what can name a file: a text or a path."""
+    """True for what can name a file: a string or a path."""
     return isinstance(value, str) or (isinstance(value, PathLike) and isinstance(fspath(value), str))
 
 
 def is_whole(value: object) -> bool:
-    """True of integers, NumPy's too; True and False are none."""
+    """True for integers, NumPy's too, but not for True and False."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -130,7 +130,7 @@ def is_number(value: object) -> bool:
 
 
 def all_of(kind: type) -> Callable[[object], bool]:
-    """True of sequences of instances of `kind`."""
+    """True for sequences of instances of `kind`."""
     return lambda value: (
         isinstance(value, Sequence)
         and not isinstance(value, str | bytes)
@@ -139,7 +139,7 @@ def all_of(kind: type) -> Callable[[object], bool]:
 
 
 def named(kind: type) -> Callable[[object], bool]:
-    """True of mappings from texts to instances of `kind`."""
+    """True for mappings from strings to instances of `kind`."""
     return lambda value: (
         isinstance(value, Mapping)
         and all(isinstance(key, str) and isinstance(one, kind) for key, one in value.items())

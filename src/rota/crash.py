@@ -1,8 +1,8 @@
-"""Named points between two durable steps, at which a test can have the process killed.
+"""Named points between two durable steps, at which a test can kill the process.
 
-`ROTA_CRASH_AT=store-commit` kills it there, `store-commit:3` the third time it comes by.  Without that
-variable a point costs one look at a dictionary.  The shim, which loads nothing of Rota's, reads the same
-variable by itself.
+`ROTA_CRASH_AT=store-commit` kills it there, `store-commit:3` the third time it passes.  Without that
+variable a point costs one dictionary lookup.  The shim, which loads no other part of Rota, reads the
+same variable by itself.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 RotaError                 one clear sentence; the command line prints it and exits with `exit_code`
 ├── InputError            a file, a row, a flag or a name is not what was expected      (exit 2)
 ├── PolicyError           a policy cannot run as asked, or broke its contract           (exit 1)
-│   ├── NeedError         a policy reads knowledge it did not declare, or nobody provides it
+│   ├── NeedError         a policy reads knowledge that it did not declare or nothing provides
 │   └── GuardError        a decision breaks a rule of the cluster; names job, device, rule
 └── WorldError            a world could not do what a valid decision asked              (exit 1)
 """
@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection
 
 _BRIEF = 120
-"""As much as people read of a value that is wrong."""
+"""Most characters shown of a wrong value."""
 
 
 class RotaError(Exception):
@@ -24,14 +24,14 @@ class RotaError(Exception):
 
 
 class InputError(RotaError):
-    """Bad input: says where (file, row, field), what stood there and what was expected.
+    """Bad input: says where (file, row, field), what was found there and what was expected.
 
-    Raised by a function of the Python API it calls options by the names of that function's arguments.
+    When a function of the Python API raises it, options have the names of that function's arguments.
     """
 
     exit_code = 2
     in_command: str | None = None
-    """The sentence as the command line has it, where an API has put it in its own words."""
+    """The sentence as the command line states it, where an API has reworded it."""
 
     @classmethod
     def at(
@@ -47,7 +47,7 @@ class InputError(RotaError):
         """Build the sentence `FILE, row N, column 'F': PROBLEM; expected E`.
 
         `row` counts as an editor does: the first line of the file is row 1.  A `field` that begins with a
-        dash is an option of the command line and stands for itself; an `argument` is one of a function.
+        dash is an option of the command line and is shown as it is; an `argument` is one of a function.
         """
         places = [shown(file)] if file is not None else []
         if row is not None:
@@ -61,7 +61,7 @@ class InputError(RotaError):
         return cls(f"{sentence}; expected {expected}" if expected else sentence)
 
     def name_arguments(self, names: Collection[str]) -> None:
-        """Where an option begins the sentence and is one of `names`, call it the argument of that name."""
+        """If the sentence begins with an option in `names`, name the argument instead."""
         option = _OPTION.match(str(self))
         if option is None:
             return
@@ -78,18 +78,18 @@ _SEVERAL = {"policy": "policies"}
 
 
 def shown(file: object) -> str:
-    """The name of a file on one line: what breaks a line or cannot be printed is written as an escape."""
+    """The name of a file on one line: line breaks and unprintable characters are escaped."""
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in str(file))
 
 
 def brief(value: object) -> str:
-    """`value` as a sentence can name it: its `repr`, cut where it becomes long."""
+    """`value` for use in a sentence: its `repr`, cut if it is long."""
     text = repr(value)
     return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}..."
 
 
 def words_of(error: BaseException, module: str = "") -> str:
-    """An exception in one line: what, and where in whose file; in `module`, if it came by there."""
+    """An exception in one line: what, and the file and line; in `module`, if it passed through that."""
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     places = _places(error)
     if not places:
@@ -99,7 +99,7 @@ def words_of(error: BaseException, module: str = "") -> str:
 
 
 def _places(error: BaseException) -> list[tuple[object, str, int]]:
-    """Module, file and line of each frame that `error` came by, the innermost last."""
+    """Module, file and line of each frame that `error` passed through, the innermost last."""
     places, trace = [], error.__traceback__
     while trace is not None:
         frame = trace.tb_frame

@@ -1,7 +1,7 @@
-"""What is written in C beside its Python: found where an installation could build it.
+"""Finds libraries written in C beside their Python, where an installation could build them.
 
-Each library says of which source it was built (`built_of`, put in by `setup.py`).  One of other sources, as
-after an update without `make setup`, is left alone: its functions may take something else by now.
+Each library names the source it was built from (`built_of`, put in by `setup.py`).  One built from another
+source, as after an update without `make setup`, is not used: its functions may take other arguments.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MARK = 16
 
 @cache
 def library(source: Path) -> ctypes.CDLL | None:
-    """What was built of the C file `source`, `lib` before its name; None where it is not to be had."""
+    """The library built from the C file `source`, `lib` before its name; None where there is none."""
     try:
         built = ctypes.CDLL(str(source.with_name(f"lib{source.stem}.so")))
         mark = (ctypes.c_char * (_MARK + 1)).in_dll(built, "built_of")
@@ -32,9 +32,9 @@ def library(source: Path) -> ctypes.CDLL | None:
 
 @cache
 def functions(source: Path) -> Mapping[str, Any]:
-    """The functions of a C file that take Python's own objects, by name; none where it is not to be had.
+    """The functions of a C file that take Python's own objects, by name; none where it was not built.
 
-    Such a file says of which Python's headers it was built (`built_for`), and makes them in `functions`.
+    Such a file names the Python whose headers it was built with (`built_for`); its `functions` creates them.
     """
     built = library(source)
     if built is None:
@@ -52,5 +52,5 @@ def functions(source: Path) -> Mapping[str, Any]:
 
 
 def digest(source: Path) -> bytes:
-    """As `setup.py` puts it in, of the source and of what all share; a wheel has the library alone."""
+    """The mark that `setup.py` puts in, of the source and the shared header; a wheel has only the library."""
     return sha256(source.read_bytes() + _SHARED.read_bytes()).hexdigest()[:_MARK].encode()

@@ -1,8 +1,8 @@
-"""A policy is asked: the one place where what somebody else has written is called, and its answer read.
+"""Calls a policy and reads its answer: the one place where third-party code runs.
 
-Whatever goes wrong in it is a PolicyError in one sentence, which a simulation ends with and a live cluster
-reports; the exception itself is its cause.  Rota's own policies are called as they are: their answers are of
-the right form, and an exception of theirs is a defect of ours.
+Whatever goes wrong in it becomes a PolicyError in one sentence, which ends a simulation and is reported by a
+live cluster; the exception itself is its cause.  Rota's own policies are called directly: their answers have
+the right form, and an exception in one is a defect of Rota.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rota.scheduler.snapshot import Snapshot
 
 
 class SpoiltError(PolicyError):
-    """A policy has changed what it was shown: of that snapshot, or of a replica behind it, nothing holds."""
+    """A policy has changed what it was shown: that snapshot, or a replica behind it, is no longer valid."""
 
 
 def asked(policy: Policy, snapshot: Snapshot, memory: Memory) -> Decision:
@@ -58,10 +58,10 @@ def is_ours(policy: Policy) -> bool:
 
 
 def check_memory(memory: Memory, decisions: int) -> None:
-    """Refuse one that cannot be stored, which a live cluster does at each decision: here now and then.
+    """Refuse a memory that cannot be stored, as a live cluster does at each decision; here now and then.
 
-    That is at the first, second, fourth ... decision.  A simulation stores none, but what runs in one is to
-    run in the other.
+    That is at the first, second, fourth ... decision.  A simulation stores none, but a policy that runs in
+    one should run in the other.
     """
     if memory and not decisions & (decisions - 1):
         encode(memory)

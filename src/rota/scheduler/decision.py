@@ -1,4 +1,4 @@
-"""What a policy wants: desired grants, and when it wants to be asked again."""
+"""What a policy wants: desired grants, and when to call it again."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Event(IntFlag):
     TIMER = 16  # the moment the policy asked for
     ROUND = 32  # a round of the world's semantics ended
     PROFILE = 64  # a grant to measure (`Purpose.PROFILE`) has ended: what was seen in it is known
-    SAID = 128  # the program of a running job has said what it bears, or bears something else now
+    SAID = 128  # the program of a running job has reported its abilities, or they have changed
     ANY = 255
-    IDLE = 256  # any of these, while nobody holds a GPU: only ever asked for, `Snapshot.cause` never names it
+    IDLE = 256  # any of these, while no job holds a GPU: only ever asked for, `Snapshot.cause` never names it
 
 
 # As in `world`: each call makes one of both, and written out `__init__` is compiled.
@@ -58,7 +58,7 @@ class Wake:
 
 
 class Ranking(Protocol):
-    """What a policy knows of a waiting job beyond what it decided: who is before it, whether it would fit."""
+    """What a policy knows of a waiting job beyond its decision: the jobs before it, whether it would fit."""
 
     spreads: bool
     """True if any free GPUs of one type will do, however scattered."""
@@ -101,9 +101,9 @@ class Decision:
     reservations: Sequence[Reservation] | None
     """Devices kept free for waiting jobs; replaces all earlier ones, None keeps them."""
     promises: Mapping[int, Promise]
-    """Deadlines undertaken now, and earlier ones whose expected end has changed: for users and the record."""
+    """Deadlines promised now, and earlier ones whose expected end has changed: for users and the record."""
     wanted_nodes: int | None
-    """How many nodes the cluster is to have, where worlds can make it larger or smaller; None: as it is."""
+    """Desired number of nodes of the cluster, where worlds can change it; None: as it is."""
     wake: Wake
     """When to call the policy again."""
 
@@ -112,14 +112,14 @@ class Decision:
     reasons: Mapping[int, Constraint]
     """Binding constraints that only the policy knows; all others are derived on request."""
     is_cut: bool
-    """True if a time limit ended the computation early, so that a repetition may come to something else."""
+    """True if a time limit ended the computation early, so that a repetition may differ."""
     ranking: Ranking | None = field(compare=False, repr=False)
     """Answers, on request, which jobs are before a waiting one and whether it would fit."""
     otherwise: Constraint | None = field(compare=False, repr=False)
     """What keeps a job waiting if nothing else does: the rule of a policy that lets jobs take turns or cuts
     the cluster into parts, in a sentence."""
     guaranteed: Collection[int] | None = field(compare=False, repr=False)
-    """Rows that run on what their tenants can always have, where the policy knows of guarantees."""
+    """Rows that run on their tenants' guaranteed resources, where the policy has guarantees."""
     plan_of: Callable[[int], DeadlinePlan | None] | None = field(compare=False, repr=False)
     """How the policy means to keep the deadline of a row, on request."""
     ends: Mapping[int, float] | None = field(compare=False, repr=False)
@@ -170,7 +170,7 @@ class Decision:
 
     @property
     def names_nobody(self) -> bool:
-        """True if every job keeps what it holds: there is nothing to check, nor to carry out."""
+        """True if every job keeps what it holds: there is nothing to check or to carry out."""
         if self.grants or self.preempt or self.reservations is not None:
             return False
         return not (self.reject or self.cancel or self.offers)

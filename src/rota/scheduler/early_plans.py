@@ -1,4 +1,4 @@
-"""Plans that stop jobs earlier than a live cluster lets them: said wherever a policy is chosen."""
+"""Warns of plans that stop jobs earlier than a live cluster allows, wherever a policy is chosen."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rota.scheduler.policy import PolicySpec, parse_policy, system
 
 
 def plans_too_early(policy: str, min_run_s: float) -> list[str]:
-    """That promises of `policy`, or of one inside it, count on GPUs which `min_run_s` leaves to their jobs.
+    """Warnings that promises of `policy`, or of one inside it, count on GPUs that `min_run_s` protects.
 
-    Nothing if they do not, or if nobody here knows the policy.
+    None if they do not, or if the policy is unknown here.
     """
     try:
         keeps_s = _keeps_begun_s(parse_policy(policy))
@@ -29,9 +29,9 @@ def plans_too_early(policy: str, min_run_s: float) -> list[str]:
 
 
 def _keeps_begun_s(spec: PolicySpec) -> float:
-    """For how long promises leave alone who has just begun: a parameter of the policy, or of one inside it.
+    """Seconds for which promises spare a job that has just begun: a parameter of the policy or one inside it.
 
-    Infinite for one that promises nothing on the strength of stopping anybody.
+    Infinite for a policy whose promises do not rest on stopping any job.
     """
     entry = system(spec.name)
     parameters = parse_parameters(entry.name, entry.parameters, spec.options)

@@ -1,4 +1,4 @@
-"""Names that policies had before: what a live cluster or a fidelity case has on record is still read."""
+"""Former names of policies, so that records of live clusters and fidelity cases can still be read."""
 
 from __future__ import annotations
 

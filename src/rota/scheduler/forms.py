@@ -1,9 +1,9 @@
 """The form of a decision: each field is of its type, before the guard looks at what it says.
 
-A policy that Rota does not ship may answer anything.  What differs in its type alone is put right: NumPy's
-whole numbers as rows, a list or an array of devices, devices in another order.  For all else PolicyError
-names the policy, the field, what stood there and what was expected.  Every row, device and node exists:
-whatever reads a decision afterwards may look it up.
+A third-party policy may answer anything.  What differs only in its type is converted: NumPy's whole
+numbers as rows, a list or an array of devices, devices in another order.  For all else PolicyError names
+the policy, the field, what was found and what was expected.  Every row, device and node in the result
+exists, so that later code may look it up.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _Field = Callable[[str, Any], _T]
 
 
 _FARTHEST_S = 1e11
-"""Moments beyond this one, some 3,000 years ahead, are no dates: only infinity is."""
+"""Later moments, some 3,000 years ahead, are refused; only infinity is allowed."""
 
 
 class Extent(NamedTuple):
-    """How far the numbers reach by which a decision names things."""
+    """Limits of the numbers that a decision may use for jobs, devices and nodes."""
 
     jobs: int
     """Jobs submitted so far: rows are below it."""
@@ -41,14 +41,14 @@ class Extent(NamedTuple):
 
 
 class _WrongError(Exception):
-    """What stands in a field is not what belongs there."""
+    """A field holds a value of the wrong form."""
 
     def __init__(self, field: str, value: object, expected: str) -> None:
         super().__init__(f"{field}={brief(value)}; expected {expected}")
 
 
 def formed(decision: object, policy: str, extent: Extent) -> Decision:
-    """What the class `policy` has returned, each field of its type, each number of something in `extent`.
+    """The answer of the class `policy`, each field of its type, each number within `extent`.
 
     Raises PolicyError.
     """
@@ -62,7 +62,7 @@ def formed(decision: object, policy: str, extent: Extent) -> Decision:
 
 
 def rows_of(who: str, rows: object, extent: Extent) -> list[int]:
-    """The rows of jobs that `who` gave outside a decision.  Raises PolicyError."""
+    """The rows of jobs that `who` gave outside a decision, checked.  Raises PolicyError."""
     try:
         return _rows("rows", rows, extent)
     except _WrongError as wrong:
@@ -97,7 +97,7 @@ def _put_right(decision: Decision, extent: Extent) -> None:
 
 
 def _put_right_what_is_told(decision: Decision, extent: Extent) -> None:
-    """The fields that are shown to people, and that no decision is carried out by."""
+    """Check and correct the fields that are only shown to people; none affects what is carried out."""
     ranking = decision.ranking
     if ranking is not None:
         can = [callable(getattr(ranking, name, None)) for name in ("ahead", "fits")]
@@ -120,11 +120,11 @@ def _put_right_what_is_told(decision: Decision, extent: Extent) -> None:
     _text("target", decision.target)
 
 
-# -- what is said of jobs ------------------------------------------------------------------------------
+# -- values by job -------------------------------------------------------------------------------------
 
 
 def _grant(field: str, grant: Any, extent: Extent) -> Grant:
-    """The same object if the grant is as it should be."""
+    """`grant` itself if it is well formed."""
     if not isinstance(grant, Grant):
         raise _WrongError(field, grant, "a Grant, such as Grant(row, (0, 1))")
     row = _row(f"{field}.job", grant.job, extent)
@@ -162,7 +162,7 @@ def _devices(field: str, devices: Any, extent: Extent) -> tuple[int, ...]:
 
 
 def _numbers(field: str, devices: Any) -> tuple[int, ...]:
-    """Device numbers as they stand; the same object if it is a tuple of whole numbers."""
+    """Device numbers in the given order; the same object if it is a tuple of whole numbers."""
     if type(devices) is tuple and all(type(device) is int for device in devices):
         return devices
     if not isinstance(devices, list | tuple | range | set | frozenset | np.ndarray):
@@ -221,7 +221,7 @@ def _constraint(field: str, constraint: Any) -> Constraint:
 
 
 def _check_wake(wake: Any) -> None:
-    """Of these types compiled and interpreted alike."""
+    """Check the types of the fields, in compiled and interpreted code equally."""
     if not isinstance(wake, Wake):
         raise _WrongError("wake", wake, "a Wake, such as Wake(at_s=snapshot.now + 60.0)")
     expected = "a moment in seconds, such as snapshot.now + 60.0"
@@ -251,7 +251,7 @@ def _rows(field: str, value: Any, extent: Extent) -> list[int]:
 
 
 def _by_row(field: str, value: Any, read: Callable[[str, Any], _T], extent: Extent) -> dict[int, _T]:
-    """What is said of each row."""
+    """The value of each row, read by `read`."""
     if not isinstance(value, Mapping):
         raise _WrongError(field, value, "a dict by row")
     told: dict[int, _T] = {}
@@ -314,7 +314,7 @@ def _sentence(field: str, value: Any) -> str:
 
 
 def _text(field: str, value: Any) -> str:
-    """Text that can be stored and sent: Python's may hold halves of characters, which no file takes."""
+    """Text that can be stored and sent: a Python string may hold lone surrogates, which no file accepts."""
     if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):
         raise _WrongError(field, value, "text")
     return value

@@ -1,4 +1,4 @@
-"""What the loop notes about each job, as a policy reads it of single rows."""
+"""What the loop notes about each job, for policies that read single rows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from rota.table.state import State
 class LiveColumns:
     """What the loop notes about each job, read-only and uncut: for single rows in hot paths.
 
-    Rows that have not been submitted yet read as if nothing had happened, which is so.  `phase_of` and its
-    like are the cells of a column: one by one they are read several times faster.
+    Rows that have not been submitted yet read as if nothing had happened, which is true.  `phase_of` and
+    similar fields are the cells of a column, which are read several times faster one by one.
     """
 
     def __init__(self, state: State) -> None:
@@ -39,5 +39,5 @@ class LiveColumns:
         self.run_of: Cells[float] = cells(self.run_s)
         self.service_of: Cells[float] = cells(self.service)
         self.rate_of: Cells[float] = cells(self.service_rate)
-        """Those of `service_rate`."""
+        """GPUs × share held now, by row."""
         self.starts_of: Cells[int] = cells(self.starts)

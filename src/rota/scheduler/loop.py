@@ -39,7 +39,7 @@ _NOT_A_RUN: Final = Purpose.PROFILE
 _END: Final = int(Event.END)
 _IDLE: Final = int(Event.IDLE)
 _HASTE: Final = 50.0
-"""After a refusal the policy is asked again at most so many times within `retry_s`, but for what happens."""
+"""Most calls of the policy within `retry_s` after a refusal, besides those that events cause."""
 
 Rules = Callable[[State, Decision], Sequence[Breach]]
 """What a world forbids beyond the guard's rules."""
@@ -69,23 +69,23 @@ class Loop:
         self.memory: Memory = memory if memory is not None else {}
         self.seed = RunSeed(seed)
         self.strict = strict
-        """True if a breach of a rule is an error, as in a simulation; False if the rest is carried out."""
+        """True if a breach of a rule is an error, as in a simulation; False to carry out the sound part."""
         self.retry_s = retry_s
-        """Seconds after which the policy is asked again when part of its decision was refused."""
+        """Seconds after which the policy is called again when part of its decision was refused."""
         self.rules = rules
-        """Further rules of this world, live: their breaches are refused like those of the guard."""
+        """Further rules of a live world: a breach is refused as one of the guard's rules is."""
         self.state = state if state is not None else State(world.jobs, world.cluster, world.progress)
         self._is_plain = False
-        """True if the present decision only starts, preempts and moves jobs that ask for nothing but GPUs."""
+        """True if the present decision only starts, preempts and moves jobs that ask for GPUs alone."""
         self.counts = LoopCounts()
         self.wake = wake or Wake()
         self._wake_on = int(self.wake.on)
         self.said: Mapping[int, Constraint] = {}  # why jobs wait, by the policy's last decision
         self._levers: frozenset[Lever] | None = getattr(policy, "levers", None)
-        """What the policy has said that it may do; None if it said nothing: anything."""
+        """The levers that the policy declares; None if it declares none and may use any."""
         self._may_preempt = self._levers is None or Lever.PREEMPT in self._levers
         self._noted = len(self.state.log)
-        """How much of the log of the state has been looked at for jobs that begin to wait."""
+        """Position up to which the state's log has been read for jobs that begin to wait."""
         self.providers = {k: p for k, p in (providers or {}).items() if k in policy.needs}
         _refuse_missing(policy, self.providers)
         for provider in self.providers.values():
@@ -96,7 +96,7 @@ class Loop:
         self._jobs = SnapshotJobs(self.state)
         self._may_be_unstorable = strict and not is_ours(policy)
         self._adjusted: dict[int, tuple[Grant, float, Lost]] = {}
-        """What jobs that the present decision adjusts in place held, since when, and what that cost."""
+        """Jobs that the present decision adjusts in place: what they held, since when, and the cost."""
         self._profiled = False
         """True if a grant to measure has ended since the policy was last asked."""
         world.attach(self.state)
@@ -106,13 +106,13 @@ class Loop:
     # -- one pass --------------------------------------------------------------------------------
 
     def run(self, until_s: float = math.inf, most: int = 1 << 62) -> bool:
-        """Until the world has nothing left to tell, `until_s`, or `most` moments; whether there is more."""
+        """Run until no event is left, until `until_s`, or for `most` moments; true if there is more."""
         while most and self.step(until_s):
             most -= 1
         return not most
 
     def step(self, until_s: float = math.inf) -> bool:
-        """One moment: what happened, and the decision if the policy wants to be asked."""
+        """Process one moment: what happened, and the decision if the policy is due to be called."""
         batch = self.world.next(min(self._alarm(), until_s))
         if batch is None or batch.now > until_s:
             return False
@@ -127,7 +127,7 @@ class Loop:
         return batch.now < until_s
 
     def _alarm(self) -> float:
-        """When the policy wants to be woken, come what may."""
+        """When the policy wants to be woken, whatever happens."""
         wake = self.wake
         return math.inf if wake.if_waiting and not self.state.waiting.n else wake.at_s
 
@@ -141,7 +141,7 @@ class Loop:
     # -- events ----------------------------------------------------------------------------------
 
     def _absorb(self, batch: Batch) -> None:
-        """Completions, then losses, then what came back, then withdrawals and arrivals."""
+        """Apply completions, then losses, then what came back, then withdrawals and arrivals."""
         self.state.now = batch.now
         for ended in batch.ended:
             self._end(ended)
@@ -158,7 +158,7 @@ class Loop:
             self._release(batch)
 
     def _change_capacity(self, batch: Batch) -> None:
-        """Nodes that are lost, then those that came back; then what takes no new jobs, or does again."""
+        """Apply lost nodes, then returned ones; then nodes and devices that close or open to new jobs."""
         for node in batch.lost:
             self._lose(node)
         for node in batch.back:
@@ -171,7 +171,7 @@ class Loop:
             self.state.open(batch.opened)
 
     def _withdraw(self, batch: Batch) -> None:
-        """Jobs that end while they wait."""
+        """End jobs that are waiting or held."""
         state = self.state
         self._note_unseen((*batch.withdrawn, *[row for row, _ in batch.settled]))
         for row in batch.withdrawn:
@@ -189,7 +189,7 @@ class Loop:
             self.state.accept(row, deadline_s)
 
     def _hold(self, batch: Batch) -> None:
-        """Some of those that arrive, or wait, are held."""
+        """Hold some of the arriving or waiting jobs."""
         held = dict(batch.held)
         for row in batch.arrived:
             self._arrive(row, held.pop(row, None))
@@ -237,7 +237,7 @@ class Loop:
         return grant
 
     def _lose(self, node: int) -> None:
-        """Jobs on the node are thrown back into the queue, then the node is gone."""
+        """Requeue the jobs on the node, then remove the node."""
         occupancy = self.state.occupancy
         for row in self.state.running.sorted().tolist():
             if any(part == node for part, _ in occupancy.parts(self.state.grants[row])):
@@ -255,7 +255,7 @@ class Loop:
         return Snapshot(self.state, cause, self._known, self.policy.needs, self.seed, self._jobs)
 
     def _listen(self) -> None:
-        """Providers hear what was seen of running jobs; a world notes it from the first time on."""
+        """Pass observations of running jobs to the providers; a world records them from the first call on."""
         seen = self.world.observed()
         if seen:
             for provider in self._listeners:
@@ -293,7 +293,7 @@ class Loop:
         self._follow_up(_END * (len(self.state.held) < held) | _PROFILED * self._profiled)
 
     def _follow_up(self, cause: int) -> None:
-        """What a decision has brought about is news: jobs let go by ending others, measurements."""
+        """Effects of a decision are events too: jobs released by ending others, measurements."""
         if not cause:
             return
         if cause & _PROFILED and self._listeners:
@@ -302,7 +302,7 @@ class Loop:
             self._decide(Batch(self.state.now, cause))
 
     def _breaches(self, decision: Decision) -> Sequence[Breach]:
-        """What speaks against `decision`; most are plainly sound, and looked at once."""
+        """The breaches of `decision`; most decisions are sound and take a single check."""
         self._is_plain = is_plainly_sound(self.state, decision)
         if not self._is_plain:
             decision.grants = [with_one_nan(grant) for grant in decision.grants]
@@ -314,7 +314,7 @@ class Loop:
         return ()
 
     def _handle(self, breaches: Sequence[Breach], decision: Decision) -> Decision:
-        """In a simulation a breach is an error; live, offenders and what depends on them are refused."""
+        """In a simulation a breach is an error; live, refuse the offending parts and what depends on them."""
         if self.strict:
             first = breaches[0]
             more = f" (and {len(breaches) - 1} more)" if len(breaches) > 1 else ""
@@ -331,18 +331,18 @@ class Loop:
         return Wake(min(self._unhurried(wake), *cured), wake.on) if cured else self._soon(wake)
 
     def _check(self, state: State, decision: Decision) -> list[Breach]:
-        """What the guard says and, if it is content, what speaks against `decision` besides."""
+        """The guard's breaches of `decision` or, if there are none, those of further rules."""
         return check(state, decision) or self._check_further(state, decision)
 
     def _check_further(self, state: State, decision: Decision) -> list[Breach]:
-        """Whether the policy may do so; then the world's rules."""
+        """Breaches of the policy's declared levers, then of the world's rules."""
         breaches = [] if self._levers is None else check_levers(state, decision, self._levers)
         if breaches or self.rules is None:
             return breaches
         return list(self.rules(state, decision))
 
     def _handle_late_wake(self, decision: Decision) -> Decision:
-        """In a simulation to ask for the past is an error; live, the next try comes soon."""
+        """In a simulation a wake-up in the past is an error; live, the next try comes soon."""
         asked = decision.wake.at_s
         if self.strict:
             raise PolicyError(
@@ -364,17 +364,17 @@ class Loop:
     def _unhurried(self, wake: Wake) -> float:
         """The moment of `wake`, but not at once.
 
-        It reckons with what was refused.  A policy that means to let a job run for a millisecond would be
-        asked every millisecond, for the same answer, until something happens.
+        The policy counted on what was refused.  One that means to let a job run for a millisecond would be
+        called every millisecond, for the same answer, until something happens.
         """
         now = self.state.now
         return max(wake.at_s, now + self.retry_s / _HASTE) if wake.at_s > now else wake.at_s
 
     def _note_waits(self, snapshot: Snapshot, decision: Decision, batch: Batch) -> None:
-        """Why a job waits is recorded at the first decision that sees it wait, and leaves it waiting.
+        """Record why jobs wait, at the first decision that sees each wait and leaves it waiting.
 
-        One that this decision starts, and that came before this moment, has waited for the decision: for the
-        round that begins now.
+        A job that this decision starts, and that came before this moment, has waited for the round that
+        begins now.
         """
         state, begin = self.state, self._noted
         self._noted = len(state.log)
@@ -393,7 +393,7 @@ class Loop:
                     self.recorder.awaits_round(row, self._round(row, state.now))
 
     def _note_unseen(self, rows: Iterable[int]) -> None:
-        """Of `rows`, those that no decision has seen have waited for the round that was to come."""
+        """Record that the `rows` that no decision has seen were waiting for the next round."""
         state = self.state
         unseen = set(state.log[self._noted :]) if rows else ()
         for row in rows:
@@ -409,7 +409,7 @@ class Loop:
         if decision.reservations is not None:
             state.reservations = tuple(decision.reservations)
         changes: list[Change] = []
-        limited = state.special and decision.grants and not self._is_plain  # else nobody asks for memory
+        limited = state.special and decision.grants and not self._is_plain  # else no job asks for memory
         out = put_out(state, decision, self.world) if limited else ()
         changes += [Change(row, None, None, stays=False) for row in out if row not in state.running]
         for row in decision.preempt:
@@ -432,7 +432,7 @@ class Loop:
                 self._record_adjustments()
 
     def _take_back(self, refusals: Sequence[Refusal], changes: Sequence[Change]) -> None:
-        """What the world refused did not happen: the jobs wait, and the policy is asked again soon."""
+        """Undo what the world refused: the jobs wait, and the policy is called again soon."""
         before = {change.row: change.old for change in changes if change.new is not None}
         for row, why in refusals:
             self._note_refusal(row, why, "world")
@@ -452,7 +452,7 @@ class Loop:
             self.recorder.left(row, phase, self.state.now, why)
 
     def _offer(self, offers: Mapping[int, Offer]) -> None:
-        """Jobs to which a later deadline is offered are held until that is answered."""
+        """Hold jobs that are offered a later deadline until their users have answered."""
         for row, offer in offers.items():
             self.state.hold(row, Constraint(Code.OFFERED, offer.deadline_s, offer.until_s, offer.why).note())
             self.recorder.offered(row, offer)
@@ -475,7 +475,7 @@ class Loop:
                 changes.append(Change(grant[0], None, grant))
 
     def _adjust(self, grants: Sequence[Grant], changes: list[Change]) -> list[Grant]:
-        """Those of `grants` that claim something else; the others are in nobody's way, and adjusted."""
+        """The `grants` that claim something else; the others affect no other job, and are adjusted."""
         state, moves = self.state, []
         for grant in grants:
             old = state.grants[grant.job]
@@ -490,7 +490,7 @@ class Loop:
         return moves
 
     def _record_adjustments(self) -> None:
-        """What was held until the adjustments that the world has carried out."""
+        """Record what was held until the adjustments that the world has carried out."""
         for old, since_s, lost in self._adjusted.values():
             self.recorder.interval(old, since_s, self.state.now, How.ADJUSTED, lost)
         self._adjusted.clear()
@@ -521,7 +521,7 @@ class Loop:
 
 
 def _comes_free(batch: Batch, row: int, after: Sequence[int]) -> bool:
-    """Whether `row`, which runs after the rows `after`, was held until now: it has waited for that."""
+    """True if `row`, which runs after the rows `after`, was held until this moment."""
     if row in batch.released or row in [accepted for accepted, _ in batch.accepted]:
         return True
     over = {

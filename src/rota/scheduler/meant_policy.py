@@ -1,4 +1,4 @@
-"""What is said of a policy that does not exist: which one was meant, or how several are joined."""
+"""Messages for a policy that does not exist: which one was meant, or how several are joined."""
 
 from __future__ import annotations
 

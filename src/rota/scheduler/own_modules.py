@@ -1,4 +1,4 @@
-"""Policies of one's own that no package registers: the modules and files that a variable names.
+"""The user's own policies that no package registers: modules and files that a variable names.
 
 Every process that looks a policy up imports them: the command line, workers of a simulation, a controller
 and the processes in which its policies decide.
@@ -32,7 +32,7 @@ def import_policies() -> None:
 
 
 def _import(name: str) -> None:
-    """A module, or a file as the module of its name: whoever unpickles what it made finds it by that."""
+    """Import a module, or a file as the module of its name, by which pickled objects are found again."""
     if not name.endswith(".py"):
         import_module(name)
         return

@@ -41,7 +41,7 @@ def _default(field: Field[Any]) -> str:
 
 
 def value_text(value: object) -> str:
-    """A parameter's value as one types it."""
+    """A parameter's value as typed on the command line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
@@ -60,7 +60,7 @@ def values_of(kind: Any) -> str:
 
 
 def field_docs(kind: type[Any]) -> dict[str, str]:
-    """Field -> the string that stands under its assignment; empty for a class typed at a prompt.
+    """Field -> the string under its assignment; empty for a class defined at a prompt.
 
     A field that `kind` inherits has the string of its base.
     """

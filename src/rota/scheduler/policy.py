@@ -25,11 +25,11 @@ from rota.scheduler.snapshot import Snapshot
 
 
 class Policy(Protocol):
-    """A function from what is to what should be."""
+    """A function from the present state of the cluster to the desired one."""
 
     @property
     def needs(self) -> frozenset[Knowledge]:
-        """What it must be told; the harness refuses to run it without."""
+        """Knowledge that it requires; a run without it is refused."""
         ...
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
@@ -56,7 +56,7 @@ def whole_policy(policy: Policy, name: str) -> Policy:
 
 
 def levers_of(policy: Policy) -> frozenset[Lever]:
-    """What `policy` may do to a job besides starting it: anything, if nobody has said."""
+    """What `policy` may do to a job besides starting it: anything, if it does not say."""
     return frozenset(getattr(policy, "levers", Lever))
 
 
@@ -74,7 +74,7 @@ When = bool | Callable[[Parameters], bool]
 """Whether a fact holds: always, or for the variants with such parameters."""
 _Kind = TypeVar("_Kind", Knowledge, Lever)
 Facts = Iterable[_Kind] | Mapping[_Kind, When]
-"""What holds for all variants, or what holds when."""
+"""Facts that hold for all variants, or facts with their conditions."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class System:
 
     @property
     def needs(self) -> frozenset[Knowledge]:
-        """What some variant must be told."""
+        """Knowledge that some variant requires."""
         return frozenset(self.needs_when)
 
     @property
@@ -117,7 +117,7 @@ class System:
         return frozenset(self.levers_when)
 
     def needs_of(self, parameters: Parameters) -> frozenset[Knowledge]:
-        """What the variant with these parameters must be told."""
+        """Knowledge that the variant with these parameters requires."""
         return frozenset(kind for kind, when in self.needs_when.items() if _holds(when, parameters))
 
     def levers_of(self, parameters: Parameters) -> frozenset[Lever]:
@@ -130,7 +130,7 @@ class System:
         return bool(self.heeds_priority_when)
 
     def between_of(self, parameters: Parameters) -> Between:
-        """What the variant with these parameters divides the cluster between tenants by."""
+        """How the variant with these parameters divides the cluster between tenants."""
         return self.between_when if isinstance(self.between_when, Between) else self.between_when(parameters)
 
 
@@ -147,7 +147,7 @@ def _facts(given: Facts[_Kind], kind: type[_Kind], whose: str) -> dict[_Kind, Wh
 
 _SYSTEMS: dict[str, System] = {}
 AT = "@"
-"""Stands in the name of what reproduces published code, between the paper's system and the code's source."""
+"""Separates the paper's system and the code's source in the name of what reproduces published code."""
 _T = TypeVar("_T", bound=Callable[..., Any])
 _Fact = TypeVar("_Fact")
 
@@ -178,7 +178,7 @@ def register(
 ) -> Callable[[_T], _T]:
     """Register a policy class; it is built as `cls(parameters)`, or `cls()` if it has none.
 
-    What it needs and which levers it pulls stands here and nowhere else.  Where parameters decide, a fact
+    What it needs and which levers it uses are declared here only.  A fact that depends on parameters
     comes with its condition: `needs={Knowledge.DURATION: lambda p: p.backfill}`.  Instances, which keep
     their parameters as `self.parameters`, get `needs`, `levers`, `between` and what they heed from it.
     """
@@ -216,7 +216,7 @@ def register(
 
 
 def _tell(cls: Any, entry: System) -> None:
-    """Instances of `cls` know what `entry` says of their parameters, worked out when first asked."""
+    """Make instances of `cls` answer what `entry` says of their parameters, computed on first use."""
 
     def tell(name: str, fact: Callable[[Parameters], Any]) -> None:
         told = cached_property(lambda policy: fact(getattr(policy, "parameters", NoParameters())))
@@ -232,9 +232,9 @@ def _tell(cls: Any, entry: System) -> None:
 
 
 def systems() -> dict[str, System]:
-    """All registered policies by name: Rota's own, then those of packages and of one's own files.
+    """All registered policies by name: Rota's own, then those of packages and of the user's files.
 
-    What reproduces published code stands apart, in `published`.
+    Policies that reproduce published code are listed apart, by `published`.
     """
     for module in _own_modules().values():
         import_module(module)
@@ -266,7 +266,7 @@ def system(name: str) -> System:
 def policy_names() -> list[str]:
     """Names of all policies as far as they are known without loading any of Rota's or of a package.
 
-    What reproduces published code is not among them: `rota systems` lists it apart.
+    Policies that reproduce published code are not included: `rota systems` lists them apart.
     """
     import_policies()
     names = {*_SYSTEMS, *_own_modules(), *(entry.name for entry in entry_points(group="rota.policies"))}
@@ -314,12 +314,12 @@ class PolicySpec:
             raise PolicyError(f"policy {str(self)!r} cannot be made: {why}") from error
 
     def _fact(self, of: Callable[[System, Parameters], _Fact]) -> _Fact:
-        """What is registered of this variant."""
+        """A registered fact, evaluated for this variant."""
         entry = system(self.name)
         return of(entry, parse_parameters(entry.name, entry.parameters, self.options))
 
     def _is_so(self, when: Callable[[System], When]) -> bool:
-        """Whether it holds of this variant, given when it does of the registered policy."""
+        """True if a fact with condition `when` holds for this variant."""
         return self._fact(lambda entry, parameters: _holds(when(entry), parameters))
 
     @property
@@ -339,7 +339,7 @@ class PolicySpec:
 
     @property
     def heeds_kind(self) -> bool:
-        """True if this variant serves jobs of one kind otherwise than those of another."""
+        """True if this variant treats jobs of one kind differently from those of another."""
         return self._is_so(lambda entry: entry.heeds_kind_when)
 
     @property
@@ -349,7 +349,7 @@ class PolicySpec:
 
     @property
     def between(self) -> Between:
-        """What this variant divides the cluster between tenants by."""
+        """How this variant divides the cluster between tenants."""
         return self._fact(System.between_of)
 
     @property

@@ -1,4 +1,4 @@
-"""What policies look at and may do, of one or of several together: what else is said has no effect."""
+"""The knowledge and levers that one policy, or several together, use; any others have no effect."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ class Reads(NamedTuple):
 
     @classmethod
     def of(cls, policies: Iterable[Policy]) -> Reads:
-        """Of all of them together."""
+        """What all of `policies` together read and may do."""
         listed = list(policies)
         needs = frozenset[Knowledge]().union(*(policy.needs for policy in listed))
         return cls(needs, frozenset[Lever]().union(*map(levers_of, listed)))
 
     @property
     def sizes(self) -> bool:
-        """Whether a job may get another number of GPUs than it asks for, be it from its start on alone."""
+        """True if a job may get another number of GPUs than it asks for, even if only at its start."""
         return Lever.RESIZE in self.levers or bool(SIZES & self.needs)
 
     @property
     def batches(self) -> bool:
-        """Whether a job may get another batch size."""
+        """True if a job may get another batch size."""
         return Lever.RESIZE in self.levers or Knowledge.GOODPUT in self.needs
 
     @property
     def offers(self) -> bool:
-        """Whether a job may be offered a later deadline."""
+        """True if a job may be offered a later deadline."""
         return Lever.REJECT in self.levers

@@ -1,4 +1,4 @@
-"""What a recorder is: where the loop tells what it does."""
+"""The interface of a recorder, to which the loop reports what it does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Recorder(Protocol):
     """Listens to what the loop does; observing changes no decision."""
 
     def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
-        """A stretch of holding the same is over."""
+        """An interval in which a job held the same devices is over."""
         ...
 
     def waits(self, snapshot: Snapshot, decision: Decision, row: int) -> None:
@@ -25,7 +25,7 @@ class Recorder(Protocol):
         ...
 
     def awaits_round(self, row: int, reason: Constraint) -> None:
-        """`row` has waited for nothing but a round: no decision has seen it wait, and left it waiting."""
+        """`row` has waited only for a round: no decision has seen it wait and left it waiting."""
         ...
 
     def offered(self, row: int, offer: Offer) -> None:
@@ -33,7 +33,7 @@ class Recorder(Protocol):
         ...
 
     def promised(self, row: int, promise: Promise) -> None:
-        """A deadline has been promised to `row`, or what is expected of it is another than before."""
+        """A deadline has been promised to `row`, or its expected end has changed."""
         ...
 
     def left(self, row: int, phase: Phase, now: float, why: str = "") -> None:

@@ -1,4 +1,4 @@
-"""What a policy says of itself when it is registered, or handed over: of the right form, or one sentence."""
+"""Checks what a policy declares when it is registered or passed in; errors are one sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Kind = TypeVar("_Kind", bound=StrEnum)
 
 
 def check_entry(name: object, cls: Any, parameters: Any, taken: Collection[str]) -> None:
-    """Refuse a registration by somebody else that nobody could use; `taken` are names of Rota's policies."""
+    """Refuse a third-party registration that could not be used; `taken` are names of Rota's policies."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(f"a policy is named {brief(name)}; expected letters, digits, _ and -")
     if name in taken:
@@ -43,7 +43,7 @@ def _can_be_read(kind: Any) -> bool:
 
 
 def kinds_of(given: Any, kind: type[_Kind], whose: str) -> frozenset[_Kind]:
-    """`given`, a set of members of `kind` or a dict by them; PolicyError says of whom it is not."""
+    """Keys of `given`, a set of members of `kind` or a dict by them; else PolicyError, naming `whose`."""
     is_set = isinstance(given, Collection) and not isinstance(given, str)
     if not is_set or not all(isinstance(one, kind) for one in given):
         first = next(iter(kind))
@@ -71,10 +71,10 @@ def check_policy(policy: Any, name: str, levers: type[StrEnum]) -> Any:
 
 
 def begins_anew(cls: Any) -> None:
-    """Let a copy of a policy of ours be one that is made of the same parameters.
+    """Make copies of Rota's own policies fresh instances with the same parameters.
 
-    All that an instance keeps beside them it derives from what it is shown; and where its parts are compiled
-    it could not be copied as it is.
+    Whatever else an instance keeps is derived from what it is shown; and an instance with compiled parts
+    could not be copied as it is.
     """
     copyreg.pickle(cls, _made_of)
 

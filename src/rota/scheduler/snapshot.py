@@ -18,7 +18,7 @@ from rota.table.view import View
 
 
 class Cursor:
-    """How far a cache has read what changes; `Snapshot.changes`, or `joined_or_left`, moves it on."""
+    """A cache's position in a log of changes; `Snapshot.changes` or `joined_or_left` moves it on."""
 
     __slots__ = ("_log", "_read")
 
@@ -27,7 +27,7 @@ class Cursor:
         self._read = 0
 
     def read(self, log: list[Row]) -> list[Row] | None:
-        """Rows in `log` since it was last read, each once; None if another one was, or none."""
+        """Rows in `log` since the last read, each once; None if that read another log, or there was none."""
         read, self._read = self._read, len(log)
         if self._log is not log:
             self._log = log
@@ -41,7 +41,7 @@ class Cursor:
 
 
 class RunSeed:
-    """The seed of a run, and whether its policy has asked for it: one that never asks draws nothing."""
+    """The seed of a run, and whether its policy has read it: one that never does draws nothing."""
 
     def __init__(self, value: int = 0) -> None:
         self.value = value
@@ -102,23 +102,23 @@ class Snapshot:
 
     @property
     def seed(self) -> int:
-        """What everything random in a decision begins with."""
+        """The seed for everything random in a decision."""
         self._seed.is_asked = True
         return self._seed.value
 
     def view(self, cluster: Cluster, nodes: Sequence[int], *, idle: bool = False) -> View:
-        """Some nodes as if they were the whole, for a wrapper to keep, to bring up to date and to show.
+        """Some nodes as if they were the whole cluster, for a wrapper to keep, update and show.
 
-        On nodes that are `idle` nobody runs: who does waits like all others.
+        With `idle` no job runs on these nodes: jobs that do are shown as waiting.
         """
         return View(self._state, cluster, nodes, idle=idle)
 
     def seen_as(self, view: View) -> Snapshot:
-        """The same moment with the same knowledge on the nodes and with the jobs of `view`."""
+        """This snapshot restricted to the nodes and jobs of `view`, with the same knowledge."""
         jobs = SnapshotJobs(view) if view.idle else SnapshotJobs(view, self.by_row)
         return Snapshot(view, self.cause, self._known, self._needs, self._seed, jobs)
 
-    # -- who waits, who runs -----------------------------------------------------------------------
+    # -- waiting and running jobs ------------------------------------------------------------------
 
     @property
     def waiting(self) -> Ints:
@@ -132,7 +132,7 @@ class Snapshot:
 
     @property
     def running_unsorted(self) -> Ints:
-        """Rows that hold something, in no particular (but repeatable) order: no sort is paid for."""
+        """Rows that hold something, in no particular (but repeatable) order, which saves a sort."""
         rows = self._state.running.rows
         rows.flags.writeable = False
         return rows
@@ -157,14 +157,14 @@ class Snapshot:
         return self._state.reservations
 
     def changes(self, cursor: Cursor) -> list[Row] | None:
-        """Rows whose phase or grant has changed since `cursor` was last handed in, each once.
+        """Rows whose phase or grant has changed since `cursor` was last passed in, each once.
 
-        None if that cannot be told: it is new, or comes from another run.  Then look at everybody.
+        None if that is unknown: the cursor is new or comes from another run.  Then look at every row.
         """
         return cursor.read(self._log)
 
     def joined_or_left(self, cursor: Cursor) -> list[Row] | None:
-        """The same of rows that came, ended, were held or let go; not of those who start or stop."""
+        """Rows that came, ended, were held or released since `cursor`; starts and stops do not count."""
         return cursor.read(self._state.membership)
 
     # -- what is decided by counting ---------------------------------------------------------------
@@ -176,12 +176,12 @@ class Snapshot:
 
     @property
     def is_bare(self) -> bool:
-        """True if nobody has a quota, nothing is reserved, no device is shared and none is down."""
+        """True if there is no quota and no reservation, no device is shared and none is down."""
         return self._state.is_bare and not self._state.reservations
 
     @property
     def uniform(self) -> bool:
-        """As `plain`, whatever is reserved: for the policy whose own reservations those are."""
+        """As `plain`, but ignoring reservations: for the policy that made them."""
         return self._state.uniform
 
     @property
@@ -194,27 +194,27 @@ class Snapshot:
         return self._state.progress.rate_of(row)
 
     def work_s(self, row: Row) -> float:
-        """As `jobs.work_s`, likewise."""
+        """As `jobs.work_s`, for one row."""
         progress = self._state.progress
         return progress.done(row, self._state.now) if progress.per_s is None else self._state.work_s(row)
 
     def finish_s(self, row: Row, duration_s: float) -> float:
-        """When `row`, of so many seconds of work, is done if it works at full speed from where it stands.
+        """When `row`, with `duration_s` of work in all, is done at full speed since its rate was last set.
 
-        The moment does not move as long as it does (`is_steady`).
+        The moment does not change as long as the job does work at full speed (`is_steady`).
         """
         return self._state.progress.finish_s(row, duration_s)
 
     def work_done(self, row: int) -> float:
-        """As `jobs.work_done`, likewise."""
+        """As `jobs.work_done`, for one row."""
         return self._state.progress.done(row, self._state.now)
 
     def ran_s(self, row: int) -> float:
-        """As `jobs.ran_s`, likewise."""
+        """As `jobs.ran_s`, for one row."""
         return self._state.ran_s(row)
 
     def worked_s(self, row: int) -> float:
-        """As `jobs.worked_s`, likewise."""
+        """As `jobs.worked_s`, for one row."""
         worked: float = self._state.progress.worked.item(row)
         return worked
 
@@ -227,7 +227,7 @@ class Snapshot:
     def know(self, kind: Knowledge) -> Any:
         """What is known of `kind`; columns, alone or in a table, run over the submitted rows as in `jobs`.
 
-        Raises NeedError if the policy did not declare the need, or nobody provides it.
+        Raises NeedError if the policy did not declare the need, or nothing provides it.
         """
         if kind not in self._needs:
             raise NeedError(f"the policy reads {kind.value}, which it does not list in `needs`")
@@ -243,23 +243,23 @@ class Snapshot:
         return known
 
     def knows(self, kind: Knowledge) -> bool:
-        """True if the policy declared `kind` and somebody provides it."""
+        """True if the policy declared `kind` and there is a provider of it."""
         return kind in self._needs and kind in self._known
 
     def known(self, kind: Knowledge) -> Known:
-        """What stands behind `know`: the same object for as long as nobody can have learnt anything new."""
+        """The object behind `know`: the same one until there can be something new to learn."""
         if kind not in self._needs or kind not in self._known:
             self.know(kind)  # which says what is wrong
         return self._known[kind]
 
     def provenance(self, kind: Knowledge) -> Provenance:
-        """Who told `kind`, which the snapshot `knows`."""
+        """Where `kind`, which the snapshot `knows`, comes from."""
         return self._known[kind].provenance
 
 
 def table_of(snapshot: Snapshot) -> State:
     """The loop's own table behind `snapshot`.
 
-    For the loop, stored moments, and whoever carries decisions out; a layer test keeps policies from it.
+    For the loop, stored moments and code that carries out decisions; a layer test keeps policies from it.
     """
     return snapshot._state

@@ -82,7 +82,7 @@ class SnapshotJobs:
         self._state = state
         self.live = LiveColumns(state) if live is None else live
         self.table: JobTable = state.jobs
-        """All requests, with those a simulation will submit later: for what is derived once per table.
+        """All requests, including those submitted later in a simulation: for what is derived once per table.
 
         It is another object whenever a request in it has changed.
         """
@@ -91,7 +91,7 @@ class SnapshotJobs:
         return self._state.submitted
 
     def deadlines(self, row: int) -> tuple[Deadline, ...]:
-        """The moments of `row` with what it is worth to have finished by each, the earliest first."""
+        """The deadlines of `row`, each with the value of finishing by it, the earliest first."""
         return self.table.deadlines.get(row, ())
 
     @overload
@@ -125,7 +125,7 @@ class SnapshotJobs:
     def work_s(self, rows: int | Ints) -> float | Floats:
         """Work done, as the seconds it takes at the requested allocation (on the fastest type).
 
-        For a job whose rate there is not always the same: the seconds it has run.
+        For a job whose rate there varies: the seconds it has run.
         """
         return self._state.work_s(rows)
 
@@ -142,7 +142,7 @@ class SnapshotJobs:
     @overload
     def rate(self, rows: Ints) -> Floats: ...
     def rate(self, rows: int | Ints) -> float | Floats:
-        """Work per second, as a job reports it while it runs; 0 for those that do not run."""
+        """Work per second, as a job reports it while it runs; 0 for one that does not run."""
         rates = self._state.progress.rate
         return rates.item(rows) if isinstance(rows, int) else rates[rows]
 
@@ -156,9 +156,9 @@ class SnapshotJobs:
     @overload
     def ready_s(self, rows: Ints) -> Floats: ...
     def ready_s(self, rows: int | Ints) -> float | Floats:
-        """Moment from which a running job works: ahead of now while it starts, restores or moves.
+        """Moment from which a running job works: in the future while it starts, restores or moves.
 
-        Infinite if it stands still and nobody can tell until when; NaN for one that does not run.
+        Infinite if it stands still until an unknown moment; NaN for one that does not run.
         """
         if isinstance(rows, int):
             return self.ready_s(np.array([rows])).item(0)
@@ -174,7 +174,7 @@ class SnapshotJobs:
     def batch_now(self, rows: int | Ints) -> float | Floats:
         """Batch size in force: what its program says, else what its grant names, else what the job asks for.
 
-        NaN if the job chooses, and nobody has heard what.
+        NaN if the job chooses, and has not reported what.
         """
         if isinstance(rows, int):
             return self.batch_now(np.array([rows])).item(0)
@@ -192,7 +192,7 @@ class SnapshotJobs:
     @overload
     def can(self, rows: Ints) -> Ints: ...
     def can(self, rows: int | Ints) -> int | Ints:
-        """What each bears without losing its work, as far as is known: flags of `Can`."""
+        """What each can do without losing its work, as far as is known: flags of `Can`."""
         can = self._state.progress.can
         return can.item(rows) if isinstance(rows, int) else can[rows]
 

@@ -1,4 +1,4 @@
-"""What a policy means to give each job, told to whoever looks: shown, and never enforced."""
+"""What a policy means to give each job: shown on request, and never enforced."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 PART_OF_TIME = "part of its time"
 GPUS = "GPUs"
 RHO = "ρ"
-"""Names that several policies use, each the head of a column."""
+"""Names that several policies use, each a column heading."""
 
 
 class Targets(Mapping[int, float]):
-    """By row; worked out by `make` when somebody looks, and then once."""
+    """By row; computed by `make` once, on first access."""
 
     def __init__(self, make: Callable[[], Mapping[int, float]]) -> None:
         self._make = make

@@ -1,6 +1,6 @@
-"""Whom to stop among running jobs that the policy ranks alike: the one whose preemption costs least.
+"""Which of equally ranked running jobs to stop: the one whose preemption costs least.
 
-Only live: a simulation keeps the order of submission among equals, as the systems it is compared with do.
+Used only live: a simulation keeps the order of submission among equals, as the systems it is compared to do.
 Two jobs are equal if the ranking of the decision says so (`RanksAlike`), they belong to one tenant, have
 one priority and hold as many devices, cores and memory on the same nodes.  So that the policy does not undo
 the exchange at its next call, a waiting job never displaces a running one that is its equal.
@@ -80,7 +80,7 @@ def _same_request(snapshot: Snapshot, ranking: RanksAlike, one: int, other: int)
 
 
 def _alike(snapshot: Snapshot, ranking: RanksAlike, one: int, other: int) -> bool:
-    """True if the policy ranks the two alike and either's place is as good as the other's."""
+    """True if the policy ranks the two equal and either's place is as good as the other's."""
     here, there = snapshot.grants[one], snapshot.grants[other]
     return (
         here.share == there.share == 1.0
@@ -103,7 +103,7 @@ def _nodes(snapshot: Snapshot, grant: Grant) -> list[int]:
 
 
 def _moved(grants: Iterable[Grant], old: Grant, new: Grant) -> list[Grant]:
-    """The grants with the devices of `new`, node by node, in place of those of `old`."""
+    """The grants with the devices of `new`, node by node, in place of the devices of `old`."""
     instead = dict(zip(old.devices, new.devices, strict=True))
     return [
         grant._replace(devices=tuple(sorted(instead.get(device, device) for device in grant.devices)))

@@ -1,4 +1,4 @@
-"""What a world is: where decisions become true."""
+"""The interface of a world, where decisions are carried out."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Ended:
     phase: Phase
     """PENDING if it is to be tried again."""
     at_s: float | None
-    """When it stopped, if that became known later: what it held since then was of no use to it."""
+    """When it stopped, if that became known later: it made no use of what it held since then."""
 
     def __init__(self, row: int, how: How, phase: Phase, at_s: float | None = None) -> None:
         self.row, self.how, self.phase, self.at_s = row, how, phase, at_s
@@ -68,9 +68,9 @@ class Batch:
     withdrawn: Sequence[int]
     """Waiting or held jobs that are cancelled: by their users, or with their group."""
     settled: Sequence[tuple[int, Phase]]
-    """Waiting or held jobs that are over: what was on its way out ended by itself before it was gone."""
+    """Waiting or held jobs that are over: they ended by themselves while they were being stopped."""
     held: Sequence[tuple[int, str]]
-    """Jobs, waiting or just arrived, that no policy shall see for now, with what they wait for."""
+    """Jobs, waiting or just arrived, to hide from policies for now, with what they wait for."""
     released: Sequence[int]
     """Held jobs that wait for devices again."""
     accepted: Sequence[tuple[int, float]]
@@ -163,11 +163,11 @@ class World(Protocol):
         ...
 
     def offer(self, offers: Mapping[int, Offer]) -> None:
-        """Put `offers` to the users of jobs that are held for them: each is answered, or lapses."""
+        """Pass `offers` to the users of jobs that are held for them: each is answered, or lapses."""
         ...
 
     def scale(self, nodes: int) -> None:
-        """Make the cluster one of so many nodes, as far as this world can, as soon as it can."""
+        """Scale the cluster to `nodes` nodes, as far and as soon as this world can."""
         ...
 
     def stopped(self, row: int, how: How) -> Lost:
@@ -175,9 +175,9 @@ class World(Protocol):
         ...
 
     def observed(self) -> Sequence[Observation]:
-        """What was seen of running jobs since this was last asked.
+        """What was observed of running jobs since the last call.
 
-        The first answer is what is known from before; a world that is never asked notes nothing.
+        The first call returns what is known from before; a world records nothing until the first call.
         """
         ...
 

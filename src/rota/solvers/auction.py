@@ -1,12 +1,12 @@
 """Partial allocation: the shares at which the product of all values is largest, less what each has to pay.
 
-Cole, Gkatzelis and Goel (EC 2013), as Themis uses it (NSDI 2020, section 4): whoever bids gets the fraction c
+Cole, Gkatzelis and Goel (EC 2013), as Themis uses it (NSDI 2020, section 4): each bidder gets the fraction c
 of its proportionally fair bundle by which the others are worse off for its presence.  What it does not get is
-its payment, though no money moves: nobody gains by exaggerating, and each is left with at least 1/e of what
+its payment, though no money moves: no bidder gains by exaggerating, and each keeps at least 1/e of what
 the proportionally fair allocation is worth to it.
 
 `auction` finds the allocation exactly, from tables of bids.  Where tables would be too long, `hand_out` gives
-one group after another to whoever gains most from it per GPU.
+one group after another to the bidder that gains most from it per GPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEAST_VALUE = 1e-6
 """Value of nothing: products stay above 0."""
 
 Bundle = tuple[int, ...]
-"""How many of each kind of thing."""
+"""Number of things of each kind."""
 
 _DIGITS = 9
 """Digits after the point to which logarithms of values are compared: what differs less is a tie."""
@@ -35,7 +35,7 @@ class Bid:
     values: dict[Bundle, float]
     """At least 0 each."""
     groups: tuple[int, ...] = ()
-    """Numbers of things, ascending, of which it can use so many and no number in between; any, if empty."""
+    """Numbers of things that the bidder can use, ascending, and none in between; any number, if empty."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class AuctionOutcome:
 
 
 def auction(bids: Sequence[Bid], supply: Bundle) -> AuctionOutcome:
-    """Who gets how much of `supply`, exactly: time grows with the number of bundles of all bids.
+    """How much of `supply` each bidder gets, exactly: time grows with the number of bundles of all bids.
 
-    Of equal products the one with the fewest things handed out, then the one that gives most to the first.
+    Among equal products: the fewest things handed out, then the one that gives most to the first bidder.
     """
     values = [_logs(bid) for bid in bids]
     fair, _ = _best(values, supply)
@@ -69,7 +69,7 @@ def auction(bids: Sequence[Bid], supply: Bundle) -> AuctionOutcome:
 def kept_of(number: int, fraction: float, groups: Sequence[int] = ()) -> int:
     """Things that are left of `number` after the payment, rounded down to a size that is of use.
 
-    Never less than the smallest such size if `number` is that much: a payment takes nobody's only gang.
+    Never less than the smallest such size if `number` is that much: a payment never takes an only gang.
     """
     whole = min(number, math.floor(fraction * number + 1e-9))
     if not groups:
@@ -116,27 +116,27 @@ class AuctionStep(NamedTuple):
     """By how much the logarithm of its value grows."""
     gpus: int
     fits: bool
-    """True if it can be had of what is left; else `gain` is what it would be at best."""
+    """True if what is left is enough for it; else `gain` is an upper bound."""
 
 
 class Market(Protocol):
-    """What is left, and what the next group of each bidder would be."""
+    """What is left, and the next group of each bidder."""
 
     @property
     def left(self) -> int:
-        """GPUs that nobody has."""
+        """GPUs that no bidder has."""
         ...
 
     def step(self, bidder: int) -> AuctionStep | None:
-        """Its next group; None if it wants no more."""
+        """The next group of `bidder`; None if it wants no more."""
         ...
 
     def take(self, bidder: int) -> None:
-        """It gets the group of its last `step`, which fits."""
+        """Give `bidder` the group of its last `step`, which fits."""
         ...
 
     def reset(self) -> None:
-        """Nobody has been given anything yet."""
+        """Take back everything that was handed out."""
         ...
 
 
@@ -151,7 +151,7 @@ class HandedOut(NamedTuple):
     price: float
     """Gain per GPU of the best group for which there was no room any more; 0 if there was room for all."""
     gap: float
-    """The largest sum of gains is at most so much larger (if groups gain less the later they come and the
+    """The largest sum of gains is larger by at most this (if groups gain less the later they come and the
     more is taken: the bound of the fractional knapsack)."""
 
 
@@ -196,9 +196,9 @@ def fractions_kept(
 ) -> dict[int, float]:
     """The fraction c that each winner may keep once all is handed out among `bidders`; `market` holds that.
 
-    Only those are charged who `pays` says can give something back.  If handing out anew without each would
-    take more than `steps` groups, c is bounded from below by what a winner's GPUs cost at the price of the
-    last one.
+    Only winners that can give something back, by `pays`, are charged.  If handing out again without each
+    would take more than `steps` groups, c is bounded from below by what a winner's GPUs cost at the price of
+    the last one.
     """
     together = hand_out(market, bidders)
     payers = [bidder for bidder in bidders if bidder in together.gains and pays(bidder)]

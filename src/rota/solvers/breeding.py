@@ -1,7 +1,7 @@
-"""What a population of matrices needs between two draws of chance, in C (`breeding.c`) where that was built.
+"""Steps of a search by a population of matrices between two random draws, in C (`breeding.c`) if built.
 
-Where it was not, and for sums of more than 16 bits, `systems/pollux` does the same with NumPy, in twice
-the time and to the same bit.
+Where it was not built, and for sums of more than 16 bits, `systems/pollux` does the same with NumPy, in
+twice the time and with identical bits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TAKES = {
 
 
 class _Rules(ctypes.Structure):
-    """As in `breeding.c`."""
+    """The struct `Rules` of `breeding.c`."""
 
     _fields_ = (
         *((name, _NUMBER) for name in ("nodes", "jobs", "most", "most_nodes")),
@@ -71,21 +71,21 @@ class Breeding:
         self._at = ctypes.addressof(self._rules)
 
     def part(self, states: Array, *, everybody: bool) -> None:
-        """At most one job on several nodes uses a node; `everybody` behind the second of more leaves it."""
+        """Leave each node at most one job that spans nodes; `everybody`: all jobs from the second on go."""
         self._do.part(self._at, *_lie(states), everybody)
 
     def marked(self, states: Array) -> Array | None:
-        """Who has more than it can use, [member, job]; None if nobody has."""
+        """Jobs with more than they can use, [member, job]; None if there are none."""
         over = np.empty(states.shape[1:], dtype=np.uint8)
         return over if self._do.mark_over(self._at, *_lie(states), _at(over)) else None
 
     def trim(self, states: Array, over: Array, order: Ints) -> None:
-        """Those that are marked keep what comes first in this order of nodes."""
+        """Cut the marked jobs to what they can use, keeping the first nodes in `order`."""
         order = np.ascontiguousarray(order, dtype=np.int64)
         self._do.trim(self._at, *_lie(states), _at(over), _at(order))
 
     def fit(self, states: Array) -> None:
-        """No node has more than its GPUs: the last jobs get less."""
+        """Cut nodes with more than their GPUs in use: the last jobs get less."""
         self._do.fit(self._at, *_lie(states))
 
     def places(self, states: Array) -> Ints:
@@ -112,10 +112,10 @@ def breeding(base: Array, capacity: Array, limit: Array, pinned: Array, most_nod
 
 
 def survivors(values: Floats, prints: Floats, many: int) -> tuple[Ints, Floats] | None:
-    """Who goes on, by front and values [member, 2], and how far its neighbours are; None without the library.
+    """Surviving members, by front and values [member, 2], and crowding of each; None without the library.
 
-    The first fronts, and of the last of them those that are farthest from others; copies, of which `prints`
-    are the same, are left out.
+    The first fronts survive, and from the last of them the members farthest from others; copies, whose
+    `prints` are equal, are left out.
     """
     library = _library()
     if library is None:
@@ -135,7 +135,7 @@ def _at(array: Array) -> int:
 
 
 def _lie(states: Array) -> tuple[int, int]:
-    """Where states lie, and how many members they have."""
+    """Address of `states`, and their number of members."""
     assert states.dtype == np.int8, "of other numbers"
     assert states.flags.c_contiguous, "not in one piece"
     return _at(states), states.shape[1]

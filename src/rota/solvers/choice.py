@@ -1,8 +1,8 @@
 """One option for each item of a kind, so that the sum of their values is largest within some capacities.
 
 The multiple-choice knapsack with several capacities, as an integer program for HiGHS.  Items of a kind are
-alike, so that the program counts them: it has a column for each kind and option, however many items there
-are.
+interchangeable, so the program counts them: it has a column for each kind and option, however many items
+there are.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from rota.errors import PolicyError
 from rota.model.columns import Floats, Ints
 
 _TIE = 1e-6
-"""Of equal values the option is taken that uses less: so much is the whole of all capacities worth."""
+"""Value of all capacities together: among options of equal value the one that uses less is taken."""
 
 
 class ItemKind(NamedTuple):
-    """Items that are alike."""
+    """A group of interchangeable items."""
 
     items: int
     values: Floats
@@ -47,7 +47,7 @@ class Choice(NamedTuple):
 def choose(kinds: Sequence[ItemKind], capacities: Floats, max_nodes: int) -> Choice:
     """The best choice, or the best that is found with `max_nodes` nodes of the search tree.
 
-    Infinite capacities bind nobody.  Option 0 of every kind has to be possible for all items together, as it
+    Infinite capacities do not bind.  Option 0 of every kind has to be possible for all items together, as it
     is taken if the search finds nothing; PolicyError if there is no choice at all.
     """
     if not kinds:

@@ -1,10 +1,10 @@
-"""Whole amounts for many, worth less and less with each unit, of one thing that is short.
+"""Divides one scarce resource in whole units among many jobs whose gain falls with each unit.
 
     maximise  Σ_i totals[i, n_i]   subject to   Σ_i sizes[i] n_i <= capacity,   least <= n <= most,   n whole
 
 where totals are concave in n_i: a knapsack whose items come in a fixed order within each job.  Filling it by
-gain per size is optimal but for the last item, and what the relaxation gains over that tells how far from it
-an optimum can lie (Pisinger's core of a knapsack); within that distance a table over the capacity finds it.
+gain per size is optimal except for the last item, and the relaxation's gain over that bounds how far from it
+an optimum can be (Pisinger's core of a knapsack); within that distance a table over the capacity finds it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 from rota.model.columns import Bools, Floats, Ints
 
 CELLS = 2_000_000
-"""Cells that the table of the core may have: so many additions, a few milliseconds."""
+"""Cells that the table of the core may have: one addition each, a few milliseconds in all."""
 
 
 class Amounts(NamedTuple):
-    """Who gets how much."""
+    """How much each item gets."""
 
     counts: Ints
     value: float
@@ -43,7 +43,7 @@ class ConcaveKnapsack:
         self._gain, self._size = self.gains.ravel()[order], sizes[order // max(units, 1)]
 
     def bound(self, least: Ints) -> float:
-        """What parts of units could be worth; minus infinity if `least` alone is too much."""
+        """The value with fractions of units; minus infinity if `least` alone is too much."""
         return self._relax(least).value
 
     def solve(self, least: Ints) -> Amounts | None:
@@ -100,7 +100,7 @@ class ConcaveKnapsack:
         return counts
 
     def _core(self, least: Ints, relaxed: _Relaxed, loss: float) -> tuple[Ints, bool]:
-        """The best amounts no further from the relaxation than `loss`, and whether all such were looked at.
+        """The best amounts no further from the relaxation than `loss`, and whether all such were searched.
 
         A unit more or less than the relaxation takes costs what it gains less, or more, than the critical
         gain per size; amounts worth more than the greedy ones cost less than `loss` in all.
@@ -152,7 +152,7 @@ class _Relaxed(NamedTuple):
 
     value: float
     whole: int
-    """Items, in order of gain per size, before the one of which only a part fits."""
+    """Items, in order of gain per size, before the one that fits only in part."""
     free: Bools
     """Items beyond the lower limits."""
     density: float

@@ -2,11 +2,11 @@
 
 The integer program of Sia (SOSP 2023, section 3.4) for HiGHS: a binary for each job and configuration, a row
 for each job, one for each capacity and one for each further limit that some configurations share.  It is
-solved in four steps, of which each is an answer if the next is not wanted:
+solved in four steps; each gives an answer if the next is not wanted:
 
 1. Its linear relaxation.  A basic solution has at most one fractional job for each capacity.
-2. Rounding: fractional jobs take their best configuration that still fits, then whoever gains most from what
-   is left takes more.  What is missing is at most the cost of one job for each capacity, however many jobs.
+2. Rounding: fractional jobs take their best configuration that still fits, then the jobs that gain most from
+   the rest take more.  What is missing is at most the cost of one job for each capacity, however many jobs.
 3. Fixing: a configuration whose reduced cost exceeds the difference between the two is in no better answer.
 4. Branch and bound over the few configurations that are left, with a limit of nodes.
 """
@@ -49,7 +49,7 @@ class SearchLimits(NamedTuple):
     """How far the search goes."""
 
     gap: float = 0.0
-    """It ends at an answer that is known to cost at most so much more than the best."""
+    """The search ends at an answer that is known to cost at most this much more than the best."""
     max_nodes: int = 1_000
     """Nodes of the search tree."""
     max_columns: int = 20_000
@@ -74,10 +74,10 @@ class Assignment(NamedTuple):
 def assign(
     options: ConfigurationOptions, jobs: int, capacities: Floats, limits: SearchLimits | None = None
 ) -> Assignment:
-    """The cheapest assignment for so many `jobs`, as far as the limits let the search go.
+    """The cheapest assignment for a number of `jobs`, as far as the limits let the search go.
 
-    `capacities` are those of the kinds, and behind them what the further limits of `options` allow.  Of equal
-    costs the answer is whichever the search meets first; let costs break ties.
+    `capacities` are those of the kinds, followed by what the further limits of `options` allow.  Among equal
+    costs the answer is the one that the search meets first; let costs break ties.
     """
     limits = limits or SearchLimits()
     most = np.where(_draws(options, capacities), capacities, math.inf).min(axis=1, initial=math.inf)

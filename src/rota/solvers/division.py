@@ -40,7 +40,7 @@ ALONE = -1
 
 
 def alone(jobs: int) -> Ints:
-    """The entries of so many jobs that share with nobody."""
+    """The entries of `jobs` jobs that share no device."""
     members = np.full((jobs, 2), ALONE)
     members[:, 0] = np.arange(jobs)
     return members
@@ -48,7 +48,7 @@ def alone(jobs: int) -> Ints:
 
 @dataclass(frozen=True)
 class Division:
-    """What is divided among whom."""
+    """The GPUs to divide and the jobs to divide them among."""
 
     members: Ints
     """Jobs of each entry, [entry, 2]; the second is `ALONE` for a job by itself."""
@@ -59,7 +59,7 @@ class Division:
     capacity: Floats
     """GPUs of each type."""
     counts: Floats
-    """Jobs that each job here stands for: 1, or as many as are alike."""
+    """Number of equal jobs that each job here represents; 1 if it is only itself."""
 
     @cached_property
     def size(self) -> int:
@@ -97,7 +97,7 @@ class Division:
     def _places(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Entry and place of each membership, job by job; where the jobs start among them; and columns.
 
-        Where a job stands for several, two of them may be an entry: they are one membership.
+        Where a job represents several, two of these may form an entry: they are one membership.
         """
         entry, place = np.nonzero(
             (self.members >= 0) & ~np.column_stack((np.zeros_like(self._twice), self._twice))
@@ -111,7 +111,7 @@ class Division:
 
     @cached_property
     def _twice(self) -> Bools:
-        """Entries of a job with another one that it stands for."""
+        """Entries of a job with another one that it represents."""
         same: Bools = self.members[:, 0] == self.members[:, 1]
         return same
 
@@ -138,7 +138,7 @@ class Division:
 
 
 def single(gpus: Floats, rates: Floats, capacity: Floats) -> Division:
-    """The division among jobs that share with nobody; `rates` is [job, type]."""
+    """The division among jobs that share no device; `rates` is [job, type]."""
     jobs = len(gpus)
     both = np.zeros((jobs, 2, rates.shape[1]))
     both[:, 0] = rates
@@ -154,7 +154,7 @@ class DemandRows(NamedTuple):
     least: Floats
     slope: Floats | None = None
     jobs: Ints | None = None
-    """Whom the rows are about; None for everybody."""
+    """The jobs that the rows are about; None for all."""
 
 
 class Objective(NamedTuple):
@@ -213,9 +213,9 @@ _LEAST_NEED = 1e-6
 
 
 def _of_one_size(rows: SparseRows, least: Floats) -> tuple[SparseRows, Floats]:
-    """The same demands, over what each asks for: the solver may miss a row by so much, and not by its unit.
+    """The demands, each divided by what it asks for, so that the solver's tolerance is relative to that.
 
-    A job that needs little would otherwise obtain nothing.
+    Otherwise a job that needs little could get nothing.
     """
     lengths = np.diff(rows.starts)
     most = np.zeros(len(least))
@@ -237,7 +237,7 @@ def _largest_sum(made: LinearProgram, division: Division, demands: DemandRows, f
 
 
 def sum_of(gains: Floats) -> Floats:
-    """What all jobs together gain by each fraction, given gains [entry, 2, type]; 0 where there is nobody."""
+    """What all jobs together gain by each fraction, given gains [entry, 2, type]; 0 where there is no job."""
     total: Floats = gains.sum(axis=1).ravel()
     return total
 
@@ -250,7 +250,7 @@ def _add_rows(made: LinearProgram, rows: SparseRows, low: Floats, high: Floats) 
 
 
 def _inside(division: Division, objective: Objective, demands: DemandRows | None) -> Answer:
-    """As the authors wrote it for their solver: x >= 0, the constraints, and no bound besides."""
+    """The program as the authors wrote it for their solver: x >= 0, the constraints, and no other bound."""
     return (_pairs_inside if division.has_pairs else _alone_inside)(division, objective, demands)
 
 
@@ -271,7 +271,7 @@ def _pairs_inside(division: Division, objective: Objective, demands: DemandRows 
 
 
 def _alone_inside(division: Division, objective: Objective, demands: DemandRows | None) -> Answer:
-    """The same where nobody shares: jobs that are alike end alike, so each kind stands in it once."""
+    """The interior answer where no job shares: equal jobs get equal parts, so each kind is listed once."""
     kinds, first = kinds_of(features_of(division, objective, demands))
     if demands is not None:
         demands = _of_kinds(demands, first)
@@ -342,7 +342,7 @@ def _of_kinds(demands: DemandRows, first: Ints) -> DemandRows:
 
 
 def _rows_alone(gpus: Floats, types: int, demands: DemandRows | None) -> SparseRows:
-    """The rows of jobs that share with nobody: GPUs in use of each type, time of each job, demands."""
+    """The rows of jobs that share no device: GPUs in use of each type, time of each job, demands."""
     jobs = len(gpus)
     values = [*[gpus] * types, np.ones(jobs * types)]
     places = None if demands is None else demands.jobs
@@ -374,14 +374,14 @@ def _free(before: int, demands: DemandRows | None) -> Floats | None:
 
 
 def _answer(solution: InnerSolution, before: int, demands: DemandRows | None) -> Answer:
-    """With what is said of the demands if they are those of all."""
+    """The answer, with statements on the demands if they cover all jobs."""
     if demands is None or demands.jobs is not None or solution.status is not SolveStatus.OPTIMAL:
         return Answer(solution.status, solution.value, solution.columns)
     return answer_of(solution, before)
 
 
 def answer_of(solution: InnerSolution, before: int) -> Answer:
-    """With what is said of the demands of all, which stand after `before` other rows."""
+    """The answer with slacks and prices of all demands, which come after `before` other rows."""
     status, value, columns, slack, prices = solution
     return Answer(status, value, columns, slack[before:], prices[before:])
 

@@ -13,7 +13,7 @@ from math import lcm
 from typing import Any
 
 Combine = Callable[[list[int]], int]
-"""What one number stands for a user's shares: `max` is its dominant share, `sum` is asset fairness."""
+"""Combines a user's shares into one number: `max` is its dominant share, `sum` is asset fairness."""
 
 
 class DominantShare:
@@ -46,22 +46,22 @@ class DominantShare:
         }
         self._held: dict[Any, list[int]] = {}
         self._keys: dict[Any, int] = {}
-        """Of those who hold what they held when somebody asked."""
+        """Keys of users whose holdings have not changed since the key was computed."""
         self._nothing = [0] * len(capacity)
 
     def clear(self) -> None:
-        """Nobody holds anything."""
+        """Forget all holdings."""
         self._held.clear()
         self._keys.clear()
 
     def charge(self, user: Any, amounts: Sequence[int]) -> None:
-        """`user` holds so much more."""
+        """`user` holds `amounts` more."""
         held = self._held.get(user, self._nothing)
         self._held[user] = [held[place] + more for place, more in enumerate(amounts)]
         self._keys.pop(user, None)
 
     def refund(self, user: Any, amounts: Sequence[int]) -> None:
-        """`user` holds so much less."""
+        """`user` holds `amounts` less."""
         self.charge(user, [-amount for amount in amounts])
 
     def key(self, user: Any, extra: Sequence[int] | None = None) -> int:
@@ -79,7 +79,7 @@ class DominantShare:
         return self.combine([amount * factors[place] for place, amount in enumerate(held)])
 
     def factors(self, user: Any) -> list[int]:
-        """By what an amount of each resource is multiplied to be a share of `user`'s as in `key`."""
+        """Factors that turn an amount of each resource into a share of `user`'s, as in `key`."""
         return self._factors.get(user, self._even)
 
     def share(self, user: Any) -> Fraction:

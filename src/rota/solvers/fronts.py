@@ -13,7 +13,7 @@ from rota.model.columns import Floats, Ints
 def fronts(values: Floats) -> tuple[Ints, Ints]:
     """Members by front, and on it by fitness, largest first; and the front of each in that order.
 
-    Nobody on a front is better in both than another one there; each is worse than one of the front before.
+    No member of a front is better in both than another there; each is worse than one of the front before.
     """
     order = np.lexsort((-values[:, 1], -values[:, 0]))
     lowest: list[float] = []  # the best second value of each front so far, negative
@@ -37,7 +37,7 @@ def fronts(values: Floats) -> tuple[Ints, Ints]:
 def crowding(values: Floats, rank: Ints) -> Floats:
     """How far the neighbours of each are apart, in parts of its front; infinite at the ends of fronts.
 
-    `values` and `rank` are in the order of `fronts`, none of which is missing.
+    `values` and `rank` are in the order of `fronts`, with no front missing.
     """
     gaps = np.full(len(rank), math.inf)
     ends = np.append(np.flatnonzero(rank[1:] != rank[:-1]), len(rank) - 1)

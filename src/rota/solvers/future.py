@@ -4,8 +4,8 @@ Source    Gu et al., "ElasticFlow", ASPLOS 2023, section 4.1 (minimum satisfacto
           filling); the step function is also what lease plans and what-if questions are made of
 
 Time is counted in slots, 0 being the present one; moments inside a slot are fractions, and so is `now`.  A
-plan holds whole slots: who is done inside one has its GPUs to the end of it.  What was planned in a slot can
-therefore be planned again at any moment of it.
+plan holds whole slots: a job that is done inside one keeps its GPUs to the end of it.  What was planned in a
+slot can therefore be planned again at any moment of it.
 
 Plans and what they leave are worked out in C where that was built (`future.c`), and with NumPy elsewhere.
 """
@@ -27,7 +27,7 @@ SOURCE: Final = Path(__file__).with_suffix(".c")
 _IN_C = native.functions(SOURCE)
 _CURVE_WITH: Any = _IN_C.get("curve_with")
 _LOWEST: Any = _IN_C.get("lowest")
-"""None where they were not built.  What each takes and returns stands in the C file."""
+"""None where they were not built.  The C file documents arguments and results."""
 
 _SLACK = 1e-9
 """Part of a job's work that is taken for rounding."""
@@ -72,7 +72,7 @@ NOTHING = Plan(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), math.in
 
 @dataclass(frozen=True)
 class FreeCurve:
-    """GPUs free in each slot to come, as a step function that nobody changes: less of it is another one."""
+    """GPUs free in each slot to come, as an immutable step function: taking from it makes another one."""
 
     starts: Ints
     """First slot of each piece, ascending from 0; the last piece has no end."""
@@ -80,7 +80,7 @@ class FreeCurve:
 
     @classmethod
     def of(cls, gpus: int) -> FreeCurve:
-        """So many GPUs for ever."""
+        """The curve of `gpus` GPUs in every slot."""
         return cls(np.zeros(1, dtype=np.int64), np.array([gpus], dtype=np.int64))
 
     def at(self, starts: Ints) -> Ints:
@@ -89,7 +89,7 @@ class FreeCurve:
         return free
 
     def since(self, slot: int) -> FreeCurve:
-        """The same counted from `slot`."""
+        """This curve counted from `slot`."""
         first = int(np.searchsorted(self.starts, slot, side="right")) - 1
         return FreeCurve(np.append(0, self.starts[first + 1 :] - slot), self.free[first:])
 
@@ -124,7 +124,7 @@ class SpeedLevels:
 
     @classmethod
     def of(cls, counts: Ints, rates: Floats) -> SpeedLevels:
-        """Of the feasible `counts` (ascending) those before `rates` stops rising; the least in any case."""
+        """The feasible `counts` (ascending) up to where `rates` stops rising; the least in any case."""
         rises = np.append(True, np.diff(rates) > 0.0)
         top = len(rises) if rises.all() else int(np.argmin(rises))
         return cls(np.append(0, counts[:top]), np.append(0.0, rates[:top]))
@@ -218,7 +218,7 @@ def _lost(gpus: Ints, rates: Floats, pause: float, held: int) -> Floats:
 
 
 def _ends(begins: Floats, done: Floats, rates: Floats, lost: Floats, work: float) -> Floats:
-    """When so much work is done on each row of `done` (at the end of each piece); infinite if never."""
+    """When `work` is done on each row of `done` (work at the end of each piece); infinite if never."""
     is_done = done >= work * (1.0 - _SLACK)
     piece, rows = is_done.argmax(axis=1), np.arange(len(done))
     before = np.where(piece > 0, done[rows, np.maximum(piece - 1, 0)], 0.0)

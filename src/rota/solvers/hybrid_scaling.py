@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 Throughput = Callable[[int, float], float]
-"""Samples per second of so many workers with so large a batch in all."""
+"""Samples per second by number of workers and total batch size."""
 
 _TIE = 1e-9
 """Relative difference of throughputs below which the smaller number of workers is as good."""
@@ -31,9 +31,9 @@ def most_useful(throughput: Throughput, batch: float, candidates: Sequence[int])
 def batch_for(
     throughput: Throughput, workers: int, batch: float, candidates: Sequence[int], most: float
 ) -> float | None:
-    """The batch for so many workers of a job that has `batch`: the same, or doubled as often as they need.
+    """The batch for `workers` workers of a job that has `batch`: the same, or doubled as often as needed.
 
-    At most `most`; None if even that feeds fewer workers.
+    At most `most`; None if even that keeps fewer workers busy.
     """
     while most_useful(throughput, batch, candidates) < workers:
         batch *= 2.0

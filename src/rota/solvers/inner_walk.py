@@ -21,7 +21,7 @@ SOURCE = Path(__file__).with_suffix(".c")
 MOST_ENTRIES = 20_000
 """Entries of rows up to which a program is small: a larger one is as fast with sparse matrices."""
 OPTIMAL, INFEASIBLE, UNBOUNDED, NEAREST = range(4)
-"""How it ended; NEAREST if it lost its footing, or had no more steps, before it knew."""
+"""How it ended; NEAREST if it broke down numerically, or ran out of steps, before it knew."""
 
 
 class Walked(NamedTuple):
@@ -33,7 +33,7 @@ class Walked(NamedTuple):
     columns: Floats
     slack: Floats
     prices: Floats
-    """Of one copy of each row, as columns are."""
+    """Price of one copy of each row, as with columns."""
 
 
 class WholeProgram(NamedTuple):
@@ -52,7 +52,7 @@ class WholeProgram(NamedTuple):
     limits: Floats
     """One for each column, then one for each row."""
     free: Floats | None = None
-    """The same of the column t; None if there is none."""
+    """Coefficients of the column t; None if there is none."""
     of_free: float = 0.0
     cones: int = 0
     copies: Floats | None = None
@@ -87,7 +87,7 @@ def walked(program: WholeProgram) -> Walked:
 class Laid:
     """A program that `can_walk`, laid out as C takes it; its limits and free column may be written over.
 
-    One piece of memory for all that goes in, and one for what comes out: an address takes a microsecond.
+    One piece of memory for all input and one for all output, as taking an address costs a microsecond.
     """
 
     def __init__(self, program: WholeProgram) -> None:
@@ -104,7 +104,7 @@ class Laid:
         self.limits: Floats = self._given[begins[3] : begins[4]]
         """One for each column, then one for each row."""
         self.free: Floats = self._given[begins[4] : begins[4] + is_free * (n + m)]
-        """The same of the column t; empty if there is none."""
+        """Coefficients of the column t; empty if there is none."""
         given, starts, into = (part.ctypes.data for part in (self._given, self._places, self._out))
         of = [given + 8 * begin for begin in begins]
         self._arguments = (

@@ -3,14 +3,14 @@
     maximise costs · x + of_free × t   subject to   rows x + free × t <= limits,  x >= 0
 
 Linear programs of schedulers have many optima.  The simplex method ends at a corner; an interior-point method
-ends inside the face of optima, where jobs that are alike get the same.  Authors who called such a solver took
-that point for their policy's answer, so to follow them one has to walk the way that their solver walks: a
+ends inside the face of optima, where equal jobs get the same.  Authors that called such a solver took that
+point as their policy's answer, so reproducing it takes the same steps as their solver's: a
 primal-dual method on the homogeneous self-dual embedding with Mehrotra's predictor and corrector
 (Domahidi, Chu, Boyd, "ECOS: an SOCP solver for embedded systems", ECC 2013, sections III and IV, for linear
 constraints alone), after three rounds of row and column scaling by the roots of the largest entries.
 
 Where it ends depends on the constraints as they are written: a bound that others imply moves the point.  It
-does not depend on their order, and columns that are alike end alike.  So they may stand in the program once,
+does not depend on their order, and equal columns end at equal values.  So equal columns may be listed once,
 with the number of their copies: the walk is the same, step by step, as with all of them written out.
 
 Each step solves one system of the size of `rows` (the normal equations: bounds are eliminated).  Small
@@ -32,7 +32,7 @@ from rota.solvers.interior_system import InnerProgram, Scaled, factor, scaled_pr
 from rota.solvers.lp import SolveStatus
 
 TOLERANCE = 1e-8
-"""Of residuals and of the gap, absolute and relative."""
+"""Tolerance of residuals and of the gap, absolute and relative."""
 ROUGH_TOLERANCE = 1e-4
 MOST_STEPS = 100
 _LEAST_STEP, _LARGEST_STEP, _BACK_OFF = 1e-6, 0.999, 0.99
@@ -75,9 +75,9 @@ class _Residuals(NamedTuple):
 def inner_optimum(program: InnerProgram) -> InnerSolution:
     """Where the method ends.
 
-    Where constraints leave no room inside, the method loses its footing before it is as near as `TOLERANCE`;
-    then the nearest point counts if it is as near as `ROUGH_TOLERANCE`, as in the authors' solver.
-    PolicyError if there is none.
+    Where the constraints leave no interior, the method breaks down before it is within `TOLERANCE`; then the
+    nearest point counts if it is within `ROUGH_TOLERANCE`, as in the authors' solver.  PolicyError if there
+    is none.
     """
     if can_walk(program.rows):
         return _of_small(program)
@@ -89,7 +89,7 @@ def _of_small(program: InnerProgram) -> InnerSolution:
 
 
 def solution_at(program: InnerProgram, at: Walked) -> InnerSolution:
-    """What the end of a walk of `program` says; PolicyError if it is too far from an optimum."""
+    """The solution at the end of a walk of `program`; PolicyError if it is too far from an optimum."""
     if at.ended in (INFEASIBLE, UNBOUNDED):
         status = SolveStatus.INFEASIBLE if at.ended == INFEASIBLE else SolveStatus.UNBOUNDED
         return InnerSolution(status, math.nan, *[np.zeros(0)] * 3)
@@ -126,7 +126,7 @@ def _of_large(program: InnerProgram) -> InnerSolution:
 
 
 class NotInsideError(PolicyError):
-    """The method ends nowhere near an optimum."""
+    """The method did not end near an optimum."""
 
 
 def _not_solved(program: InnerProgram, miss: float) -> NotInsideError:
@@ -182,7 +182,7 @@ def _norm(values: Floats) -> float:
 
 
 def _status(p: Scaled, at: _Point, missed: _Residuals) -> tuple[SolveStatus | None, float]:
-    """What is known at this point, None if not enough; and by how much it misses equations or the optimum."""
+    """The status at this point, None if undecided; and by how much it misses equations or the optimum."""
     of_h, of_c = max(1.0, _norm(p.h)), max(1.0, _norm(p.c))
     cost, bound = float(p.c @ at.x), float(-(p.h @ at.z))
     misses = max(_norm(missed.z) / of_h, _norm(missed.x) / of_c) / at.tau

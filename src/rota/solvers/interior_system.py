@@ -44,8 +44,8 @@ class InnerProgram:
     """Entries of the free column t, one a row; None if there is none."""
     of_free: float = 0.0
     column_copies: Floats | None = None
-    """How many columns each stands for; None for one each.  A row that is shared by all of them adds up all
-    copies; one that has copies itself touches one of each."""
+    """Number of columns that each represents; None for one each.  A row shared by all of them adds up all
+    copies; a row that has copies itself touches one of each."""
     row_copies: Floats | None = None
 
 
@@ -63,7 +63,7 @@ class Scaled:
     """[row, column], the free column last; an array or sparse."""
     transposed: Any
     bounded: Any
-    """The same without the free column."""
+    """The system without the free column."""
     transposed_bounded: Any
     normal: _Normal
     free: Floats | None
@@ -72,7 +72,7 @@ class Scaled:
     rows: Floats
     """By how much limits are smaller than what was asked for."""
     copies: Floats | None
-    """Of each row of G."""
+    """Number of copies of each row of G."""
 
     def of_x(self, x: Floats) -> Floats:
         """G x"""
@@ -84,7 +84,7 @@ class Scaled:
 
     @cached_property
     def whole(self) -> tuple[Any, Ints]:
-        """[0 Gᵀ; G −1] as one sparse matrix, and where in its data the diagonal of −1 stands."""
+        """[0 Gᵀ; G −1] as one sparse matrix, and the positions of the diagonal of −1 in its data."""
         n, rows = len(self.c), len(self.h)
         bounds = sparse.diags(self.bounds, shape=(len(self.bounds), n))
         G = sparse.vstack((bounds, sparse.csr_matrix(self.A)), format="csr")
@@ -160,7 +160,7 @@ def scaled_program(program: InnerProgram) -> Scaled:
 
 
 def with_column(rows: SparseRows, column: int, values: Floats) -> SparseRows:
-    """`rows` with one more column behind all others, which has `values` [row]."""
+    """`rows` with a last column appended that has `values` [row]."""
     has = np.flatnonzero(values)
     starts = rows.starts + np.concatenate(([0], np.cumsum(values != 0.0)))
     ends = rows.starts[1:][has]

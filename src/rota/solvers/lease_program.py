@@ -25,7 +25,7 @@ from rota.solvers.leases import Demand, all_fit
 
 _FIXED: dict[str, Any] = {"output_flag": False, "threads": 1, "random_seed": 0, "parallel": "off"}
 _TIE = 1e-3
-"""Part of the worth of a GPU now that speaks for a job that runs already."""
+"""Bonus for a job that runs already, as a part of the worth of a GPU now."""
 
 
 class Candidate(NamedTuple):
@@ -67,8 +67,8 @@ def plan_leases(
 ) -> LeasePlan | None:
     """The best plan that is found within `limits`; None if there is none, or none was found.
 
-    `towards` is 1 to have as many GPUs as possible in use in lease 0, and -1 to have as few.  Of equal plans
-    the one is preferred in which those run now who run already.
+    `towards` is 1 to have as many GPUs as possible in use in lease 0, and -1 to have as few.  Among equal
+    plans it prefers one in which the jobs that run already run now.
     """
     if not candidates:
         return LeasePlan(np.zeros(0, dtype=np.int64), [], 0.0, False)
@@ -89,9 +89,9 @@ def plan_leases(
 
 
 def _at_its_bound(candidates: Sequence[Candidate], capacity: Ints, towards: int) -> LeasePlan | None:
-    """The plan of jobs with one deadline each, if laying them out gives one that nothing can better.
+    """The plan of jobs with one deadline each, if laying them out gives a provably optimal plan.
 
-    No fewer GPUs can be in use now than by those who have not a lease to spare, and no more than by all.
+    The GPUs in use now are at least those of jobs without a lease to spare, and at most those of all jobs.
     """
     demands = [one.demand for one in candidates]
     if [one.job for one in candidates] != list(range(len(candidates))):
@@ -173,7 +173,7 @@ class _Program:
         return costs
 
     def read(self, taken: Any, is_cut: bool) -> LeasePlan:
-        """The plan that a solution stands for."""
+        """The plan that a solution represents."""
         places = np.flatnonzero(taken[int(self.first[-1]) :])
         chosen = np.zeros(self.jobs, dtype=np.int64)
         chosen[self.job[places]] = places

@@ -1,7 +1,7 @@
 """Leases of equal length to come, and which of them each job takes: filled from the back.
 
 Source    Gao et al., "Chronus", SoCC 2021: admission looks whether all jobs can be laid out, the latest
-          leases first, so that near ones stay free for whoever is urgent
+          leases first, so that near ones stay free for urgent jobs
 
 Leases are counted from 0, the first that can still be taken.
 """
@@ -24,7 +24,7 @@ class Demand(NamedTuple):
     need: int
     """Number of leases."""
     last: int
-    """It has to be done when this lease begins: those before it can be taken."""
+    """The job has to be done when this lease begins: it can take earlier ones."""
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -33,7 +33,7 @@ class Demand(NamedTuple):
 
 
 def latest_fit(free: Ints, demand: Demand) -> Ints | None:
-    """The latest leases that `demand` can have, ascending; None if there are too few."""
+    """The latest leases that are free for `demand`, ascending; None if there are too few."""
     if demand.need <= 0:
         return np.zeros(0, dtype=np.int64)
     room = np.flatnonzero(free[: max(demand.last, 0)] >= demand.gpus)
@@ -54,7 +54,7 @@ def lay_out(free: Ints, demands: Sequence[Demand]) -> list[Ints | None]:
 
 
 def all_fit(free: Ints, demands: Sequence[Demand]) -> list[Ints] | None:
-    """Leases of all of `demands`, or None if somebody finds too few; `free` stays as it is."""
+    """Leases of all of `demands`, or None if one of them finds too few; `free` stays as it is."""
     laid = lay_out(free.copy(), demands)
     fitting = [leases for leases in laid if leases is not None]
     return fitting if len(fitting) == len(laid) else None
@@ -67,9 +67,9 @@ MOST_LAID = 20_000
 def soonest_last(free: Ints, left: Ints, others: Sequence[Demand], demand: Demand) -> int | None:
     """The smallest `last` with which `demand` can be had; None if there is none within `free`.
 
-    It can be had on what is `left` of `free` as the `others` lie, or if all of them are laid out anew.  That
+    It can be had on what is `left` of `free` as the `others` lie, or if all of them are laid out again.  That
     is a heuristic: where it finds room by one moment it may find none by a later one.  So halving gives a
-    bound, and all smaller ones are tried from below, as long as no more than `MOST_LAID` are laid out for it.
+    bound, and all smaller ones are tried from below, as long as at most `MOST_LAID` are laid out for it.
     """
 
     def fits(last: int) -> bool:

@@ -2,9 +2,9 @@
 
     maximise t   subject to   gains[job] >= least[job] + slope[job] × t   and the constraints of the division
 
-From level to level only `least` and `slope` change.  To write a program of a dozen jobs down takes as long as
-to solve it, so it is written down once, and those two columns are written over as long as the jobs that are
-alike stay the same.  Answers are those of `division.best` with `Tie.INTERIOR`, to the bit.
+From level to level only `least` and `slope` change.  Building a program of a dozen jobs takes as long as
+solving it, so it is built once, and those two columns are overwritten as long as the groups of equal jobs
+stay the same.  Answers equal `division.best` with `Tie.INTERIOR` to the bit.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from rota.solvers.lp import SolveStatus
 
 
 class _Written(NamedTuple):
-    """A program laid out for C, and whom it is about."""
+    """A program laid out for C, and the jobs it is about."""
 
     leaders: list[int]
-    """The first job that is like each."""
+    """For each job, the first job equal to it."""
     kinds: Ints
     first: Ints
     program: InnerProgram
@@ -52,7 +52,7 @@ class WaterLevels:
         self._objective = Objective(np.zeros(division.size), 1.0)
         self._written: _Written | None = None
         self._like: list[int] | None = None
-        """The kind of each job by all that stays the same; None where programs are not kept."""
+        """The kind of each job by all that does not change; None where programs are not kept."""
         if not division.has_pairs:
             stay = DemandRows(gains, np.zeros(len(division.counts)))
             self._like = kinds_of(features_of(division, self._objective, stay))[0].tolist()
@@ -72,7 +72,7 @@ class WaterLevels:
         return of_all(answer, written.kinds, (len(first), types))
 
     def _for(self, like: list[int], least: Floats, slope: Floats) -> _Written | None:
-        """What is written of the jobs that are alike by all three; None if that is too much for C."""
+        """The built program for jobs grouped by all three; None if that is too large for C."""
         seen: dict[tuple[int, float, float], int] = {}
         keys = zip(like, least.tolist(), slope.tolist(), strict=True)
         leaders = [seen.setdefault(key, job) for job, key in enumerate(keys)]

@@ -2,10 +2,10 @@
 
 One thread and a fixed seed: a program built with the same rows and columns in the same order, and solved
 after the same edits, answers the same bits.  Each solve starts where the last one ended.  That is fast, but
-optima are rarely unique and the one found depends on the way there, even from nothing: HiGHS, told to forget
-its basis, was seen to end elsewhere in an edited program than in a new one.  So keep a program where the
-value is what counts (bisection, feasibility), build it anew where the optimum itself becomes a decision, and
-let a second objective break ties.  Rows stand in an order of their own (jobs by submission).
+optima are rarely unique and the one found depends on the way there, even from scratch: HiGHS, made to forget
+its basis, was seen to end elsewhere in an edited program than in a new one.  So keep a program where only the
+value counts (bisection, feasibility), rebuild it where the optimum itself becomes a decision, and let a
+second objective break ties.  Rows have a fixed order (jobs by submission).
 """
 
 from __future__ import annotations
@@ -104,10 +104,10 @@ class LinearProgram:
     # -- solving -----------------------------------------------------------------------------------
 
     def solve(self) -> Solution:
-        """The optimum, or why there is none; PolicyError if HiGHS cannot tell.
+        """The optimum, or why there is none; PolicyError if HiGHS cannot decide.
 
         From a basis of an edited program, the dual simplex method may end with a point that it can neither
-        repair nor call infeasible.  Then the program is solved again from nothing.
+        repair nor call infeasible.  Then the program is solved again from scratch.
         """
         ended = self._run()
         if ended not in _STATUS:
@@ -125,7 +125,7 @@ class LinearProgram:
         return Solution(status, float(self._highs.getInfo().objective_function_value), columns)
 
     def optimum(self) -> Solution:
-        """The optimum of a program that has one; PolicyError if the solver finds none all the same."""
+        """The optimum of a program that has one; PolicyError if the solver still finds none."""
         solution = self.solve()
         if solution.status is not SolveStatus.OPTIMAL:
             raise PolicyError(

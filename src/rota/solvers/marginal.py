@@ -1,7 +1,7 @@
-"""Units handed out one by one to whoever saves most time for what a unit takes: workers and servers of jobs.
+"""Hands out units (workers, servers) one by one to the job that saves most time per resource taken.
 
 Source    Peng et al., "Optimus", EuroSys 2018, section 4.1.  A unit of a kind takes several resources of the
-          cluster; what it takes is the part of the one of which it takes most (its dominant share).
+          cluster; its size is the largest part that it takes of any of them (its dominant share).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 from rota.solvers.shared_caps import SharedCaps
 
 Demand = Mapping[str, float]
-"""Amounts of resources by name; one that a cluster does not state is there without end."""
+"""Amounts of resources by name; a resource that a cluster does not state is unlimited."""
 SERVER, WORKER = 0, 1
 """Kinds of units; of equal savings a server goes first."""
 _NOTHING = 1e-9
@@ -33,7 +33,7 @@ class TrainingJob:
     most: tuple[float, float] = (float("inf"), float("inf"))
     """The most servers and workers that its user allows."""
     worth: float = 1.0
-    """What counts of its savings: less than 1 as long as nothing is sure."""
+    """Factor on its savings: less than 1 while they are uncertain."""
     counts: Sequence[int] = ()
     """Numbers of workers with which it can run, ascending; empty for any."""
 
@@ -79,7 +79,7 @@ def hand_out(
     First one server and the least workers for every job that fits, in order.  Then unit by unit to the
     largest saving over the dominant share; `by_share=False` divides by the amount of that resource instead,
     as the authors' code does, `stops` ends with the first unit that does not fit.  Otherwise that unit is
-    out, and others are tried.  Workers that `caps`, which are taken from, do not admit do not fit.
+    out, and others are tried.  Workers that `caps` do not admit do not fit; `caps` are reduced.
     """
     free = dict(capacity)
     units = Units([[0, 0] for _ in jobs])
@@ -139,7 +139,7 @@ def _takes(free: dict[str, float], demand: Demand) -> bool:
 
 
 def _weight(demand: Demand, capacity: Demand, by_share: bool) -> float:
-    """The dominant share of a unit, or the amount that is; next to nothing if it takes nothing limited."""
+    """The dominant share of a unit, or its amount; almost 0 if it takes nothing limited."""
     limited = [name for name, amount in demand.items() if amount and name in capacity]
     if not limited:
         return _NOTHING

@@ -1,8 +1,8 @@
-"""Trading of GPU types: who gains little from a fast GPU sells it for several slow ones.
+"""Trading of GPU types: a holder that gains little from a fast GPU sells it for several slow ones.
 
 Gandiva_fair (EuroSys 2020, section 4): for each pair of types, the holder with the lowest speed-up sells to
 the bidder with the highest, at the second-highest bidder's speed-up.  Both gain as long as the price lies
-between their speed-ups, so that nobody ends below what it began with.
+between their speed-ups, so no trader ends below what it began with.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _EPSILON = 1e-9
 
 
 class Trade(NamedTuple):
-    """So many fast GPUs for `price` slow ones each."""
+    """A number of fast GPUs for `price` slow ones each."""
 
     fast: int
     slow: int
@@ -28,7 +28,7 @@ class Trade(NamedTuple):
 
 
 class Trader(NamedTuple):
-    """Columns of those who hold GPUs, [n] and [n, type]."""
+    """Columns of the holders of GPUs, [n] and [n, type]."""
 
     held: Floats
     """GPUs of each type, [n, type]."""
@@ -41,9 +41,9 @@ class Trader(NamedTuple):
 
 
 def trade(traders: Trader, reserve: bool = False) -> tuple[Floats, list[Trade]]:
-    """What everybody holds when nobody wants to trade any more, and the trades in order.
+    """What each trader holds once no trade is left that both sides want, and the trades in order.
 
-    With one bidder, or two alike, the price is the mean of both sides' speed-ups; under `reserve` the
+    With one bidder, or two equal ones, the price is the mean of both sides' speed-ups; under `reserve` the
     second price is kept, or the seller's own speed-up with one bidder.  GPUs are divisible.
     """
     held = traders.held.astype(np.float64).copy()
@@ -61,9 +61,9 @@ def trade(traders: Trader, reserve: bool = False) -> tuple[Floats, list[Trade]]:
 
 
 def take_spare(traders: Trader, spare: Floats) -> Floats:
-    """What everybody holds once GPUs that nobody holds, [type], were exchanged one for one for slower ones.
+    """What each trader holds after exchanging slower GPUs, one for one, for those in `spare`, [type].
 
-    Whoever gains most per GPU is served first; what it gives back others may take.  So nobody loses.
+    The trader that gains most per GPU is served first; others may take what it gives back.  So none loses.
     """
     held, spare = traders.held.astype(np.float64).copy(), spare.astype(np.float64).copy()
     types = held.shape[1]
@@ -104,7 +104,7 @@ def _type_pairs(traders: Trader) -> list[tuple[int, int]]:
 
 
 def _speed_ups(traders: Trader, fast: int, slow: int) -> Floats:
-    """How much faster each is on `fast` than on `slow`; NaN for whom one of them is of no use."""
+    """How much faster each is on `fast` than on `slow`; NaN for a trader that cannot use one of them."""
     ones, others = traders.rates[:, fast], traders.rates[:, slow]
     both = (ones > 0.0) & (others > 0.0)
     gains: Floats = np.divide(ones, others, out=np.full(len(ones), np.nan), where=both)
@@ -129,7 +129,7 @@ def _next(traders: Trader, held: Floats, gains: Floats, fast: int, slow: int, re
 
 
 def _price(seller: float, buyer: float, second: float, reserve: bool) -> float:
-    """The second-highest speed-up among the bidders, which lies between those of both sides."""
+    """The second-highest speed-up among the bidders, which lies between buyer's and seller's."""
     if reserve or seller < second < buyer:
         return second
     return (seller + buyer) / 2

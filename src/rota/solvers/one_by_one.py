@@ -57,9 +57,9 @@ class Filling:
         return fast > slow
 
     def give_least(self, jobs: Iterable[int], gpus: int) -> int:
-        """The first step for those of `jobs` that have nothing yet, in their order, while `gpus` will do.
+        """The first step for the jobs in `jobs` that have nothing yet, in order, while `gpus` are enough.
 
-        It is what `can_use` and `give` do one by one.  The GPUs that are left.
+        Equals `can_use` and `give` one by one.  Returns the GPUs that are left.
         """
         counts, rates, share, level, caps = self.counts, self.rates, self.share, self._level, self.caps
         for job in jobs:

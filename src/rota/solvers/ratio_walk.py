@@ -3,7 +3,7 @@
     minimise t  with  a_i + b_i u_i <= t,  u_i x_i r_i >= 1,  0 <= x_i <= 1,  sum g_i x_i <= G
 
 Where x has room to choose, the answer of the authors' solver is no centre of anything: the worst ratio is
-found before the rest has come to the middle.  So to follow it one has to take its steps: a primal-dual method
+found before the rest has come to the middle.  So reproducing it takes the same steps: a primal-dual method
 on the homogeneous self-dual embedding with scalings of Nesterov and Todd and Mehrotra's corrector (Domahidi,
 Chu, Boyd, "ECOS: an SOCP solver for embedded systems", ECC 2013), u x r >= 1 written as the second-order cone
 (r x + u, r x - u, 2), after three rounds of row and column scaling by the roots of the largest entries, with
@@ -37,7 +37,7 @@ class ConeProgram(NamedTuple):
     linear: int
     """Entries of the first kind."""
     columns: Floats
-    """By what v was divided."""
+    """What v was divided by."""
 
 
 class _Point(NamedTuple):
@@ -56,13 +56,13 @@ class _Direction(NamedTuple):
 
 
 def walked(fixed: Floats, over: Floats, rates: Floats, gpus: Floats, capacity: float) -> Floats | None:
-    """x for `fixed` = a, `over` = b / r, `rates` = r and `gpus` = g; None if the solver loses its footing."""
+    """x for `fixed` = a, `over` = b / r, `rates` = r and `gpus` = g; None if the solver breaks down."""
     at = _walked(_program(fixed, over, rates, gpus, capacity))
     return None if at is None else np.clip(at[: len(fixed)], 0.0, 1.0)
 
 
 def walked_from(program: WholeProgram) -> Floats | None:
-    """The columns where the walk of any program ends, t last; None if the solver loses its footing."""
+    """The columns where the walk of any program ends, t last; None if the solver breaks down."""
     n, is_free = len(program.costs), program.free is not None
     starts, of, values = program.rows
     a = np.zeros((len(program.limits), n + is_free))
@@ -182,7 +182,7 @@ def _quotient(p: ConeProgram, scaled: Floats, v: Floats) -> Floats:
 
 
 class _Scaling:
-    """The point at which s and z look alike: W z = W^-1 s."""
+    """The scaling point at which s and z coincide: W z = W^-1 s."""
 
     def __init__(self, p: ConeProgram, at: _Point) -> None:
         (s, cones_s), (z, cones_z) = _split(p, at.s), _split(p, at.z)

@@ -1,10 +1,10 @@
 """Forecast of a job's run time whose epochs change pace: which regimes of batch size are still to come.
 
-A job has a number of epochs and a few modes (batch sizes), each with its seconds per epoch; when it changes
-from one to the next nobody knows.  Shockwave (NSDI 2023, section 5) holds a Dirichlet prior of equal parts
-over the modes and updates it with the epochs seen.  `posterior` is the Bayesian mean, as the authors' code
-has it; `restated` is the paper's rule: what has ended is known exactly, the rest is shared evenly by what has
-not, because the plain posterior trusts early regimes too long.
+A job has a number of epochs and a few modes (batch sizes), each with its seconds per epoch; the moments of
+change are unknown.  Shockwave (NSDI 2023, section 5) holds a Dirichlet prior of equal parts over the modes
+and updates it with the epochs seen.  `posterior` is the Bayesian mean, as the authors' code has it;
+`restated` is the paper's rule: modes that have ended are known exactly, the other modes share the rest
+evenly, because the plain posterior trusts early regimes too long.
 
 Arrays run over jobs, and modes where they have two axes; `seen` counts epochs by mode, the current one
 included, and `exists` says which modes a job has.

@@ -44,5 +44,5 @@ class SharedCaps:
             self.left[limit] -= claim
 
     def among(self, jobs: Sequence[int]) -> SharedCaps:
-        """The same limits, with what they leave now, for some of the jobs, numbered by their places."""
+        """These limits, with what they leave now, for some of the jobs, numbered by place in `jobs`."""
         return SharedCaps(self.left, [self.of[job] for job in jobs], [self.each[job] for job in jobs])

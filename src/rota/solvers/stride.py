@@ -1,7 +1,7 @@
-"""Stride scheduling of gangs: whoever has advanced least comes first, and a gang advances as a whole.
+"""Stride scheduling of gangs: the gang that has advanced least comes first; a gang advances as a whole.
 
 Waldspurger's stride scheduling (1995) as Gandiva_fair extends it (EuroSys 2020, section 3): a gang takes all
-its GPUs in the same quantum or none; who does not fit is passed over without being charged, so that it is
+its GPUs in the same quantum or none; one that does not fit is passed over without being charged, so it is
 first in the next quantum.  The split form has one central walk over the jobs larger than a server and one
 entry for all small jobs of each server; inside a server the small ones are walked as always.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class StrideGang(NamedTuple):
-    """Somebody who takes turns."""
+    """A gang, or an entry for several, that takes turns."""
 
     passed: float
     """How far it has advanced: service received over its tickets."""
@@ -32,12 +32,12 @@ class BigGang(NamedTuple):
 
 
 def in_turn(gangs: Sequence[StrideGang]) -> list[StrideGang]:
-    """Who comes before whom: least advanced first, then the larger, then the lower number."""
+    """The gangs in order of turn: least advanced first, then the larger, then the lower number."""
     return sorted(gangs, key=lambda gang: (gang.passed, -gang.gpus, gang.key))
 
 
 def turn(gangs: Sequence[StrideGang], fits: Callable[[int], bool]) -> list[int]:
-    """Keys of those who run in the next quantum, in order; `fits` takes the room of whom it admits."""
+    """Keys of the gangs that run in the next quantum, in order; `fits` takes the room of those it admits."""
     return [gang.key for gang in in_turn(gangs) if fits(gang.key)]
 
 
@@ -66,5 +66,5 @@ def split_turn(
 
 
 def advance(passed: float, part: float, gpus: float, share: float) -> float:
-    """Where somebody stands who had `gpus` for `part` of a quantum and is due `share` GPUs of each."""
+    """The new pass of a gang that had `gpus` for `part` of a quantum and is due `share` GPUs of each."""
     return passed + part * gpus / share

@@ -53,7 +53,7 @@ class _Tournament:
         self._sizes: list[tuple[int, int]] = []
         """Steps of more than one GPU, negated, with the job: a heap, in which some entries are outdated."""
         self._end: list[float] = list(key)
-        """When each job ends, or what stands for it."""
+        """When each job ends, or a key in place of that."""
         self._now: list[float] = [-math.inf] * len(key)
         """What one more GPU adds, as a part of the present speed; minus infinity for a job that is out."""
         self._later: list[float] = [-math.inf] * len(key)
@@ -127,7 +127,7 @@ class _Tournament:
         return first
 
     def _take_out(self, job: int) -> int:
-        """`job` can use nothing more; the first job from which the walk changes for that."""
+        """Take out `job`, which can use nothing more; returns the first job from which the walk changes."""
         self._now[job] = self._later[job] = -math.inf
         place = bisect_left(self._best, job)
         if place < len(self._best) and self._best[place] == job:

@@ -1,4 +1,4 @@
-"""Water filling: everybody's share grows in proportion to its weight until it has all it can use."""
+"""Water filling: each share grows in proportion to its weight until it is all that can be used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fill(capacity: float, weights: Floats, most: Floats) -> Floats:
     level = most[order] / weights[order]
     heavy = np.cumsum(weights[order][::-1])[::-1]  # weights of those not satisfied yet
     satisfied = np.concatenate(([0.0], np.cumsum(most[order])[:-1]))
-    height = (capacity - satisfied) / heavy  # of the water, were all before satisfied and nobody from here on
+    height = (capacity - satisfied) / heavy  # of the water, if all before were satisfied and none after
     unsatisfied = np.flatnonzero(height < level)
     water = max(height[unsatisfied[0]], 0.0) if len(unsatisfied) else np.inf
     shares[those] = np.minimum(weights[those] * water, most[those])
@@ -32,8 +32,8 @@ def fill(capacity: float, weights: Floats, most: Floats) -> Floats:
 def fill_types(capacity: Floats, weights: Floats, most: Floats, usable: Floats) -> Floats:
     """What each gets of every type, [n, type], as all grow together, each over all types that it can use.
 
-    `capacity` [type]; `most` [n] in all and `usable` [n, type] of each type bound what one gets.  Who grows
-    takes of each type in proportion to what is left of it: of every type the same part, while nobody is
+    `capacity` [type]; `most` [n] in all and `usable` [n, type] of each type bound what one gets.  A share
+    grows in each type in proportion to what is left of it: the same part of every type while none is
     restricted (the homogeneous share of Gandiva_fair, EuroSys 2020, section 4).
     """
     shares = np.zeros_like(usable)
@@ -55,7 +55,7 @@ def fill_types(capacity: Floats, weights: Floats, most: Floats, usable: Floats) 
 
 
 def _open(shares: Floats, left: Floats, most: Floats, usable: Floats) -> Bools:
-    """Whose share of which type may still grow."""
+    """Which shares may still grow, by type."""
     unsatisfied = shares.sum(axis=1) < most - _EPSILON
     may: Bools = unsatisfied[:, None] & (shares < usable - _EPSILON) & (left > _EPSILON)
     return may

@@ -26,11 +26,11 @@ from rota.model.columns import Floats, Ints
 from rota.solvers.concave import ConcaveKnapsack
 
 NODES = 200
-"""Branches looked at; what is found by then is the answer, and says so."""
+"""Most branches to search; the best answer by then is returned, and marked so."""
 
 LOG_BASES = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
 LOG_OF_ZERO = 1e-6
-"""What stands for a progress of 0 under the logarithm."""
+"""Replaces a progress of 0 under the logarithm."""
 
 
 def log_utility(progress: Floats) -> Floats:
@@ -41,16 +41,16 @@ def log_utility(progress: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class PlanningWindow:
-    """What is divided among whom; columns run over jobs."""
+    """The rounds to divide and the jobs to divide them among; columns run over jobs."""
 
     sizes: Ints
     """GPUs of each job, above 0, in whole units."""
     capacity: int
     """GPUs, in the same units."""
     utility: Floats
-    """[job, rounds + 1] after so many rounds of this window: concave, and it never falls."""
+    """[job, rounds + 1] after each number of rounds of this window: concave, and it never falls."""
     left_s: Floats
-    """[job, rounds + 1] run time left after so many rounds; never rises."""
+    """[job, rounds + 1] run time left after each number of rounds; never rises."""
     weights: Floats
     """What each job's utility counts, at least 0."""
     least: Ints
@@ -69,16 +69,16 @@ class PlanningWindow:
 
     @cached_property
     def _limits(self) -> list[tuple[Ints, int]]:
-        """What numbers of rounds must keep for each round to have room, as far as sums tell.
+        """Limits on sums of rounds that are necessary for each round to have room.
 
-        The GPUs of the window; and, for each size that does not divide the GPUs, the places for it: seven
-        GPUs have one for four, whatever the others take.
+        The GPUs of the window; and, for each size that does not divide the GPUs, the places for that size:
+        seven GPUs have one place for four, whatever other jobs take.
         """
         odd = [int(size) for size in np.unique(self.sizes) if self.capacity % size]
         return [(self.sizes // size, self.capacity // size * self.rounds) for size in (1, *odd)]
 
     def has_room(self, counts: Ints) -> bool:
-        """False if there is certainly no room for so many rounds of each job."""
+        """False if there is certainly no room for `counts` rounds of each job."""
         return all(int(weights @ counts) <= limit for weights, limit in self._limits)
 
     def value(self, counts: Ints) -> float:
@@ -94,7 +94,7 @@ class PlanningWindow:
 
     @cached_property
     def base(self) -> float:
-        """The first term of the objective if nobody gets a round."""
+        """The first term of the objective if no job gets a round."""
         return float(self.weights @ self.utility[:, 0]) / self.scale
 
 
@@ -163,7 +163,7 @@ class _Search:
         return self.best
 
     def _least(self, at: int) -> Ints:
-        """Rounds that each job needs for nobody to have more time left than the value `at`."""
+        """Rounds that each job needs for no job to have more time left than the value `at`."""
         needed = (self.window.left_s > self.values[at]).sum(axis=1)
         least: Ints = np.maximum(self.window.least, needed)
         return least
@@ -186,7 +186,7 @@ class _Search:
             heappush(heap, (-bound, low, high))
 
     def _solve(self, at: int) -> None:
-        """The best numbers of rounds if nobody may have more time left than the value `at`."""
+        """The best numbers of rounds if no job may have more time left than the value `at`."""
         packed = self.window.knapsack.solve(self._least(at))
         assert packed is not None  # values from `first` on are feasible
         value = self.window.value(packed.counts)

@@ -1,4 +1,4 @@
-"""Which rounds of a window: numbers of rounds are laid out so that no round uses more than there is.
+"""Lays out each job's number of rounds in a window so that no round uses more GPUs than there are.
 
 Each job runs at most once in a round, on all its GPUs at a time.  If all jobs have one size, numbers of
 rounds within the capacity always find room.  With several sizes, powers of two or not, they need not: two
@@ -6,9 +6,9 @@ GPUs and two rounds hold a job of two GPUs for one round, or one of one GPU for 
 four GPU-rounds would be enough.  The more jobs, the rarer that is.
 
 Rounds are filled in order of urgency, weight over GPU-rounds, which keeps the weighted mean of each job's
-rounds early (Shockwave's second program in the authors' code); who has no round to spare comes first.  If
+rounds early (Shockwave's second program in the authors' code); jobs with no round to spare come first.  If
 that leaves something out, they are filled evenly, the largest jobs first, and urgent ones brought forward
-afterwards.  If that does too, the layout is mended: each round in turn is filled anew with what is worth
+afterwards.  If that does too, the layout is mended: each round in turn is filled again with what is worth
 most, all other rounds being as they are, until nothing changes.
 """
 
@@ -22,7 +22,7 @@ from rota.model.columns import Bools, Floats, Ints
 from rota.solvers.window import PlanningWindow
 
 PASSES = 4
-"""How often each round is filled anew, at most."""
+"""How often each round is filled again, at most."""
 CELLS = 100_000_000
 """Additions that mending may take; larger windows are mended fewer times, or not at all."""
 
@@ -32,7 +32,7 @@ SMALL = 500
 
 
 class RoundLayout(NamedTuple):
-    """Who runs in which round."""
+    """Which jobs run in which round."""
 
     runs: Bools
     """[job, round]"""
@@ -75,7 +75,7 @@ def mean_index(runs: Bools, weights: Floats) -> float:
 
 
 def _by_urgency(window: PlanningWindow, counts: Ints) -> Bools:
-    """Round by round: who has no round to spare, the largest first, then in order of urgency."""
+    """Round by round: jobs with no round to spare, the largest first, then in order of urgency."""
     sizes, rounds = window.sizes, window.rounds
     left, runs = counts.copy(), np.zeros((len(counts), rounds), dtype=bool)
     ranked = np.argsort(-window.weights / np.maximum(counts * sizes, 1), kind="stable")
@@ -106,8 +106,8 @@ def _fill(order: Ints, sizes: Ints, room: int) -> list[int]:
 
 
 def _urgent_first(window: PlanningWindow, runs: Bools) -> Bools:
-    """The same numbers of rounds, urgent jobs early: whole rounds in order, then jobs of equal size change
-    places between two of them, and move to earlier ones that have room, until nothing changes."""
+    """The layout with urgent jobs early and equal numbers of rounds: whole rounds in order, then jobs of
+    equal size swap between two of them, and move to earlier ones that have room, until nothing changes."""
     counts, sizes = runs.sum(axis=1), window.sizes
     urgency = window.weights / np.maximum(counts * sizes, 1)
     rounds = _Rounds(window, runs[:, np.argsort(-((urgency * sizes) @ runs), kind="stable")], urgency)
@@ -135,12 +135,12 @@ class _Rounds:
         self._ranked = [alike[np.argsort(urgency[alike], kind="stable")] for alike in rows]
         self._urgency = [urgency[ranked].tolist() for ranked in self._ranked]
         self._who: list[list[int]] = [[] for _ in range(window.rounds)]
-        """By round and size: who runs, as a set of bits."""
+        """By round and size: the jobs that run, as a set of bits."""
         self._room = [0] * window.rounds
         self._changed = [0] * window.rounds
         """By round: how many changes there had been when it last changed."""
         self._seen: dict[tuple[int, int], tuple[int, int]] = {}
-        """Of two rounds, their last changes when jobs were last brought forward between them."""
+        """By pair of rounds: the last change of each when jobs were last brought forward between them."""
         for at in range(window.rounds):
             self._look(at)
 
@@ -196,7 +196,7 @@ class _Rounds:
         self._note(early, late)
 
     def _move(self, early: int, late: int) -> None:
-        """Those in `late` alone into what room `early` has, the most urgent first."""
+        """Move jobs that are only in `late` into the free room of `early`, the most urgent first."""
         runs, sizes, urgency, room = self.runs, self.window.sizes, self.urgency, self._room[early]
         there = np.flatnonzero(runs[:, late] & ~runs[:, early] & (sizes <= room) & (urgency > 0.0))
         chosen = _fill(there[np.argsort(-urgency[there], kind="stable")], sizes, room)

@@ -1,4 +1,4 @@
-"""What the end of its last attempt means for a job: does it begin anew, and if not, how does it end?"""
+"""What the end of its last attempt means for a job: does it start over, and if not, how does it end?"""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def begins_anew(state: State, row: int) -> bool:
 def phase_of_refused(state: State, row: int) -> Phase:
     """How `row`, which waits or is held, ends if its policy refuses it, or its user a later deadline.
 
-    Only who never ran has been rejected.  Any other has failed if its last attempt did, which nobody will try
-    again; else it is cancelled.
+    Only a job that never ran is rejected.  Any other has failed if its last attempt did, as there will be no
+    further one; else it is cancelled.
     """
     starts = state.starts.item(row)
     if not starts:

@@ -1,4 +1,4 @@
-"""Whether the hot modules run compiled or interpreted, told without loading them."""
+"""Whether the hot modules run compiled or interpreted, found without loading them."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ _TURNS: Final = int(Role.TURNS)
 
 
 def memory_of(jobs: JobTable, grant: Grant) -> tuple[float, float]:
-    """GiB that a grant takes of each of its devices: always, and besides while it is its turn.
+    """GiB that a grant takes of each of its devices: at all times, and in addition during its turn.
 
-    Of jobs that take turns on a device all keep there what they keep between two steps, and one at a time
+    Jobs that take turns on a device all keep there what they keep between two steps, and one at a time
     needs the rest (Salus): the device holds the sum of the first and the largest of the second.  A job that
-    does not say what it keeps keeps all, and so does one in any other role.
+    does not state what it keeps, or has another role, keeps all of it.
     """
     need = grant.gpu_memory_gib
     if need != need:  # NaN: as asked
@@ -35,9 +35,9 @@ class DeviceMemory:
 
     def __init__(self) -> None:
         self.used: dict[int, float] = {}
-        """GiB in use, whoever has its turn."""
+        """GiB in use, whichever job has its turn."""
         self.in_turns: dict[int, list[float]] = {}
-        """What jobs need only while it is their turn, ascending; those devices where one does."""
+        """What jobs need only during their turn, ascending, for each device with such a job."""
 
     def copy(self) -> DeviceMemory:
         """An independent copy."""
@@ -47,7 +47,7 @@ class DeviceMemory:
         return twin
 
     def copy_device(self, truth: DeviceMemory, device: int) -> None:
-        """Be as `truth` is on `device`."""
+        """Become equal to `truth` on `device`."""
         self.used.pop(device, None)
         self.in_turns.pop(device, None)
         if device in truth.used:
@@ -56,12 +56,12 @@ class DeviceMemory:
             self.in_turns[device] = truth.in_turns[device].copy()
 
     def with_more(self, device: int, kept: float, turn: float = 0.0) -> float:
-        """GiB that would be in use on `device` if somebody came who takes so much of it."""
+        """GiB that would be in use on `device` if a job came that takes `kept`, and `turn` in its turn."""
         largest = self.in_turns[device][-1] if device in self.in_turns else 0.0
         return self.used.get(device, 0.0) + kept + max(turn - largest, 0.0)
 
     def count(self, devices: Iterable[int], kept: float, turn: float, sign: float) -> None:
-        """Somebody comes (1.0) or leaves (-1.0) who takes so much of each of `devices`."""
+        """Count a job that comes (1.0) or leaves (-1.0): `kept` of each device, `turn` during its turn."""
         for device in devices:
             more = sign * kept
             if turn:
@@ -81,5 +81,5 @@ class DeviceMemory:
         return (self.in_turns[device][-1] if device in self.in_turns else 0.0) - before
 
     def enter_turn(self, device: int, turn: float) -> None:
-        """Somebody on `device`, whose memory is counted already, needs so much in its turn."""
+        """A counted job on `device` needs this much during its turn."""
         insort(self.in_turns.setdefault(device, []), turn)

@@ -10,7 +10,7 @@ from rota.model.cluster import Cluster
 
 
 class Free:
-    """Which devices nobody holds, and which nodes have how many of them."""
+    """The devices that no job holds, and the number of them on each node."""
 
     __slots__ = ("buckets", "count", "devices", "first", "node_of", "nonempty", "size", "total", "touched")
 
@@ -25,12 +25,12 @@ class Free:
         self.count: list[int] = []
         """Free devices of each node."""
         self.buckets: list[int] = []
-        """Per number of free devices, the nodes that have exactly so many."""
+        """Per number of free devices, the nodes that have exactly that number."""
         self.nonempty = 0
         """Bit f is set if some node has exactly f free devices."""
         self.total = 0
         self.touched: set[int] | None = None
-        """Nodes of which something has changed since the set was emptied; None if nobody wants to know."""
+        """Nodes that have changed since the set was emptied; None if no caller needs to know."""
 
     @classmethod
     def of(cls, cluster: Cluster) -> Free:
@@ -55,7 +55,7 @@ class Free:
         return twin
 
     def copy_node(self, other: Free, node: int) -> None:
-        """`node` has the same devices free as in `other`."""
+        """Set the free devices of `node` to those in `other`."""
         if self.devices[node] != other.devices[node]:
             self.devices[node] = other.devices[node]
             self._recount(node, other.count[node])

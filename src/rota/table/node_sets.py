@@ -9,7 +9,7 @@ from rota.table.free import mask_of
 
 
 class NodeSets:
-    """Sets of nodes that stay as they are as long as the cluster does."""
+    """Sets of nodes that change only if the cluster does."""
 
     def __init__(self, cluster: Cluster) -> None:
         kinds = cluster.node_type.tolist()
@@ -25,7 +25,7 @@ class NodeSets:
         self.limits_cpus = bool(cluster.node_cpus.any())
         self.limits_memory = bool(cluster.node_memory_gib.any())
         self.can_run_out = self.limits_cpus or self.limits_memory or any(self._memory_gib.values())
-        """True if CPU, memory or device memory has a limit on any node: else nobody counts what is taken."""
+        """True if CPU, memory or device memory has a limit on any node: else use of them is not counted."""
         self._with_memory: dict[float, int] = {}
         self._cluster = cluster
         self._admitted: dict[str, int] = {}
@@ -47,7 +47,7 @@ class NodeSets:
         return by_type
 
     def with_memory(self, need_gib: float) -> int:
-        """Nodes whose devices have so much memory, or do not say how much."""
+        """Nodes whose devices have at least `need_gib` of memory, or do not state it."""
         nodes = self._with_memory.get(need_gib)
         if nodes is None:
             has = [node for node, gib in self._memory_gib.items() if not gib or gib >= need_gib]
@@ -55,7 +55,7 @@ class NodeSets:
         return nodes
 
     def admitted(self, node_set: str) -> int:
-        """Nodes that will do for a job that asks for `node_set` (`Cluster.admitted`); -1 for all."""
+        """Nodes that suit a job that asks for `node_set` (`Cluster.admitted`); -1 for all."""
         if not node_set:
             return -1
         nodes = self._admitted.get(node_set)
@@ -66,7 +66,7 @@ class NodeSets:
 
 
 def _lowest_units(cluster: Cluster) -> list[int]:
-    """Units of a level nest in those of the wider ones, so that the codes of the last level are enough."""
+    """Units of a level nest in the wider levels' units, so that the codes of the last level are enough."""
     if not cluster.levels:
         return [mask_of(list(range(cluster.nodes)))]
     codes = list(cluster.levels.values())[-1].tolist()

@@ -1,4 +1,4 @@
-"""Who holds which devices: the truth of the loop, and the scratch copy of a policy that tries things."""
+"""Which jobs hold which devices: the loop's own table, and the scratch copy that a policy tries things in."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _OPPORTUNISTIC: Final = int(Role.OPPORTUNISTIC)
 class Occupancy:
     """Claims on devices, CPU and memory by the grants in force.
 
-    A device is *free* if nobody but opportunistic jobs claims it; `spare` lists what is left of the
-    devices that are claimed in part.
+    A device is *free* if only opportunistic jobs claim it; `spare` lists what is left of the devices
+    that are claimed in part.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Occupancy:
         self.spare: dict[int, float] = {}
         """What is left of each device claimed in part."""
         self.spares: list[tuple[float, int]] = []
-        """The same as pairs, ascending: who wants a part of a device takes the first with room."""
+        """`spare` as pairs, ascending: a job that asks for part of a device takes the first with room."""
         self.sharers: dict[int, list[int]] = {}
         """Jobs on each device that is, or may be, shared; jobs alone on whole devices do not appear."""
         self.opportunists = 0
@@ -71,17 +71,17 @@ class Occupancy:
         self.down: set[int] = set()
         """Devices that are not healthy."""
         self.down_nodes: set[int] = set()
-        """Nodes that are lost, those without devices included."""
+        """Nodes that are lost, including nodes without devices."""
         self.tenant_gpus: dict[tuple[str, int], float] = {}
         """GPUs held by each configured tenant (its children's included), by type code; -1 is all types."""
         self.touched: set[int] | None = None
-        """Devices whose claims have changed since the scratch was as this is, but for those that were held or
-        given back as a whole: `free.touched` has their nodes.  None without a scratch."""
+        """Devices whose claims have changed since the scratch equalled this, except devices held or given
+        back as a whole: `free.touched` has their nodes.  None without a scratch."""
         self._scratch: Occupancy | None = None
         self._is_lent = False
 
     def _is_anything_counted(self) -> bool:
-        """Whether there are tenants, or anybody asks for what can run out besides devices."""
+        """True if there are tenants, or a job asks for anything else than devices that can run out."""
         asked = (self.jobs.cpus, self.jobs.memory_gib, self.jobs.gpu_memory_gib)
         return bool(self.cluster.tenants) or (self.node_sets.can_run_out and any(c.any() for c in asked))
 
@@ -99,9 +99,9 @@ class Occupancy:
     # -- trying things out -------------------------------------------------------------------------
 
     def scratch(self) -> Occupancy:
-        """A copy to try things on, at the cost of what has changed: one is kept, and brought back.
+        """A copy to try things on, at the cost of what has changed: one copy is kept and restored.
 
-        Whoever asks while it is lent gets a copy of his own; it is lent until `take_back`.
+        It is lent until `take_back`; a caller that asks meanwhile gets a full copy.
         """
         if self._is_lent:
             return self.copy()
@@ -115,7 +115,7 @@ class Occupancy:
         return self._scratch
 
     def take_back(self) -> None:
-        """Nobody uses the scratch that was lent any more."""
+        """The scratch copy that was lent is no longer in use."""
         self._is_lent = False
 
     def _watch(self) -> None:
@@ -123,8 +123,8 @@ class Occupancy:
         self.free.touched = set()
 
     def _restore(self, truth: Occupancy) -> None:
-        """Be as `truth` is, which has been watched since this was as it is: what is untouched is alike."""
-        has_counted = self.counts_hosts or truth.counts_hosts  # else hosts bear nothing, and did not
+        """Become equal to `truth`: only what changed since the two were last equal is copied."""
+        has_counted = self.counts_hosts or truth.counts_hosts  # else hosts carry nothing, now or before
         self.jobs, self.counts_hosts = truth.jobs, truth.counts_hosts
         self.opportunists = truth.opportunists
         nodes, devices = self._take_touched()
@@ -173,7 +173,7 @@ class Occupancy:
             devices = grant[1]
             for device in devices:
                 self.claimed[device] = 1.0
-            if self.down:  # somebody who stays on a closed device was taken off it to try something
+            if self.down:  # a job that stays on a closed device was taken off it to try something
                 devices = self._healthy(devices)
             self.free.remove_all(devices)
         else:
@@ -200,7 +200,7 @@ class Occupancy:
             self._hosts(grant, -1.0)
 
     def adjust(self, old: Grant, new: Grant) -> None:
-        """Who holds `old` goes on where he is under `new`, with other limits."""
+        """The job that holds `old` goes on where it is under `new`, with other limits."""
         if not is_unlimited(new) and self.node_sets.can_run_out:
             self.counts_hosts = True
         if self.counts_hosts:
@@ -208,12 +208,12 @@ class Occupancy:
             self._hosts(new, 1.0)
 
     def _healthy(self, devices: tuple[int, ...]) -> tuple[int, ...]:
-        """Those that `free` knows of; the nodes of the others change without it."""
+        """The `devices` that `free` counts; the others are closed and only touch their nodes."""
         self._touch(devices)
         return tuple(device for device in devices if device not in self.down)
 
     def _touch(self, devices: Iterable[int]) -> None:
-        """`devices` change in more than being held as a whole, which `free` notes."""
+        """Note that `devices` change otherwise than by being held as a whole, which `free` notes."""
         if self.touched is not None:
             self.touched.update(devices)
 
@@ -254,7 +254,7 @@ class Occupancy:
         self._leave(device, 0.0 if is_free else 1.0 - after)
 
     def _leave(self, device: int, left: float) -> None:
-        """So much of `device` is left beside those who share it; 0 if it is free, full or closed."""
+        """Note the part of `device` left beside the jobs that share it; 0 if it is free, full or closed."""
         before = self.spare.get(device, 0.0)
         if left <= EPSILON:
             left = 0.0
@@ -268,7 +268,7 @@ class Occupancy:
             insort(self.spares, (left, device))
 
     def _hosts(self, grant: Grant, sign: float) -> None:
-        """Tenants, CPU, memory and device memory; nothing to do where nobody states them."""
+        """Count tenants, CPU, memory and device memory; nothing to do where none are stated."""
         if self.cluster.tenants.by_path:
             self.count_for_quotas(grant, self.cluster, sign)
         kept, turn = memory_of(self.jobs, grant)
@@ -281,7 +281,7 @@ class Occupancy:
             self.memory_used[node] += sign * memory_gib
 
     def count_for_quotas(self, grant: Grant, cluster: Cluster, sign: float) -> None:
-        """`grant`, on devices of `cluster`, comes or goes: it counts against quotas wherever it is."""
+        """Count `grant`, on devices of `cluster`, which comes or goes, against quotas, wherever it is."""
         if grant.role is Role.OPPORTUNISTIC:
             return
         used, types = self.tenant_gpus, cluster.device_type
@@ -290,7 +290,7 @@ class Occupancy:
                 used[tenant.path, kind] = used.get((tenant.path, kind), 0.0) + sign * grant.share
 
     def parts(self, grant: Grant) -> list[tuple[int, float]]:
-        """Nodes of a grant and the part of the request that each bears: CPU and memory follow the GPUs.
+        """Nodes of a grant and the part of the request on each: CPU and memory follow the GPUs.
 
         The parts of an elastic job on half of its GPUs sum to one half.
         """
@@ -328,7 +328,7 @@ class Occupancy:
         self.open(range(self.free.first[node], self.free.first[node + 1]))
 
     def close(self, devices: Collection[int]) -> None:
-        """No new grant on `devices`: they are not healthy, or somebody wants them empty."""
+        """Admit no new grant on `devices`: they are unhealthy, or are to be emptied."""
         self._touch(devices)
         for device in devices:
             if device not in self.down:

@@ -1,4 +1,4 @@
-"""Which jobs ask for so little that counting GPUs, or looking at single devices, decides whether they fit."""
+"""Which jobs have requests so simple that counting GPUs, or checking single devices, shows if they fit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rota.model.feasible import feasible_rows
 from rota.model.jobs import JobTable
 
 MOST_KINDS = 1000
-"""Different requests of which is kept what they are; then it begins anew."""
+"""Different requests whose kind is cached; beyond that the cache starts again."""
 _ASKED = ("gpus", "gpus_min", "gpu_types", "gang", "gpu_share", "cpus", "memory_gib", "gpu_memory_gib")
 _NAMED = ("tenant", "node_set")
 
@@ -26,7 +26,7 @@ class RequestKind(NamedTuple):
 
 
 class RequestKinds:
-    """Looks at single rows as they come into a table that grows, at each different request once."""
+    """Classifies rows as they join a growing table, each different request once."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -48,7 +48,7 @@ class RequestKinds:
 
 
 def plain_rows(jobs: JobTable, cluster: Cluster) -> Bools:
-    """Rows that ask for nothing but whole GPUs, all alike, in a gang of fixed size."""
+    """Rows that ask only for whole, interchangeable GPUs, in a gang of fixed size."""
     plain = whole_rows(jobs, cluster)
     if len(cluster.kinds) > 1:
         plain &= (jobs.gpu_types == 0) & (jobs.gpus == 1)  # a gang gets GPUs of one type, not of all
@@ -58,13 +58,13 @@ def plain_rows(jobs: JobTable, cluster: Cluster) -> Bools:
 
 
 def whole_rows(jobs: JobTable, cluster: Cluster) -> Bools:
-    """Rows that ask for nothing but whole GPUs, of whatever types, in a gang of fixed size."""
+    """Rows that ask only for whole GPUs, of any types, in a gang of fixed size."""
     whole: Bools = bare_rows(jobs, cluster) & (jobs.gpu_share == 1.0)
     return whole
 
 
 def bare_rows(jobs: JobTable, cluster: Cluster) -> Bools:
-    """Rows that ask for nothing but GPUs or parts of them, of whatever types, in a gang of fixed size."""
+    """Rows that ask only for GPUs or parts of them, of any types, in a gang of fixed size."""
     bare: Bools = (jobs.gpus > 0) & jobs.gang & (jobs.node_set < 0)
     if cluster.node_cpus.any():
         bare &= jobs.cpus == 0

@@ -1,8 +1,8 @@
-"""How far each job is: written by the world, read by everyone.
+"""The progress of each job: written by the world, read everywhere.
 
-Progress is stored as value, rate and moment, and evaluated when somebody looks: between two events
-nothing is touched.  Work is in the job's own unit: seconds at the requested allocation, or iterations,
-of which `per_s` tells how many are done in such a second.
+Progress is stored as value, rate and moment, and evaluated when it is read: between two events
+nothing is touched.  Work is in the job's own unit: seconds at the requested allocation, or
+iterations; `per_s` is the number of them done in such a second.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Progress:
         self.batch: Floats = np.full(rows, np.nan) if batch is None else batch
         """Batch size that the program of each row, while it runs, says it uses; NaN if it says nothing."""
         self.can = np.full(rows, _ALL, dtype=np.int64)
-        """What each row bears, as `Can` flags."""
+        """What each row can do without losing work, as `Can` flags."""
         self.worked = np.full(rows, np.nan)
-        """Seconds that each row worked in its last round; NaN where nothing goes by rounds."""
+        """Seconds that each row worked in its last round; NaN where there are no rounds."""
         self.per_s = per_s
-        """Work of each row in a second at the requested allocation, NaN where that is not always the same;
+        """Work of each row per second at the requested allocation, NaN where that varies;
         None if all work is counted in such seconds."""
         self.steady = per_s is None
         """True as long as every job has done a second's work per second from the moment it started."""
@@ -58,7 +58,7 @@ class Progress:
 
     @property
     def rate(self) -> Floats:
-        """Work a second from `since` on."""
+        """Work per second from `since` on."""
         return self._rate
 
     @rate.setter
@@ -67,7 +67,7 @@ class Progress:
 
     @property
     def since(self) -> Floats:
-        """Moment from which work is done at `rate`; may lie ahead of now."""
+        """Moment from which work is done at `rate`; may be in the future."""
         return self._since
 
     @since.setter
@@ -95,7 +95,7 @@ class Progress:
         return done
 
     def of(self, rows: Ints) -> tuple[list[float], list[float], list[float]]:
-        """Work of each of `rows` before `since`, what it does in a second from there, and that moment."""
+        """For each of `rows`: work before `since`, work per second from then on, and `since`."""
         return self._base[rows].tolist(), self._rate[rows].tolist(), self._since[rows].tolist()
 
     def base_of(self, row: Row) -> float:
@@ -104,12 +104,12 @@ class Progress:
         return base
 
     def rate_of(self, row: Row) -> float:
-        """Work that `row` does in a second, from `since` on."""
+        """Work that `row` does per second, from `since` on."""
         rate: float = self._rate_cells[row]
         return rate
 
     def finish_s(self, row: Row, total: float) -> float:
-        """When `row` has done `total` if it does a second's work a second from `since` on."""
+        """When `row` has done `total` if it does a second's work per second from `since` on."""
         since: float = self._since_cells[row]
         base: float = self._base_cells[row]
         return since + (total - base)

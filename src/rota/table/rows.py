@@ -19,7 +19,7 @@ class RowSet:
         self._cells: Cells[Any] = cells(self._rows)
         self._room = len(self._rows)
         self.places: dict[Row, Any] = {}
-        """Where each row stands in the array: who reads it changes nothing."""
+        """Where each row is in the array; for reading only."""
         self._sorted: Ints | None = None
         self.n = 0
 

@@ -27,7 +27,7 @@ from rota.table.rows import RowSet
 
 
 class Phase(IntEnum):
-    """Where a job stands; the names follow Slurm's states."""
+    """The phase of a job; the names follow Slurm's states."""
 
     ABSENT = 0  # not submitted yet
     HELD = 1  # submitted, but waits for a dependency or a person
@@ -71,7 +71,7 @@ class State:
         self.log: list[Row] = []
         """Rows in the order in which their phase or grant changed; caches keep a position in it."""
         self.membership: list[Row] = []
-        """Rows in the order in which they joined those who wait or run, or left them; likewise."""
+        """Rows in the order in which they joined or left the waiting and running jobs; read like `log`."""
         if whole is not None:
             self._share(whole)
             return
@@ -83,7 +83,7 @@ class State:
                 self._dependents.setdefault(before, []).append(row)
 
     def _stand_on(self, cluster: Cluster) -> None:
-        """What the cluster decides; nobody holds anything on it yet."""
+        """Set up what depends on the cluster; no job holds anything on it yet."""
         self.cluster = cluster
         self._has_tenants = bool(cluster.tenants)
         self.occupancy = Occupancy(cluster, self.jobs)
@@ -99,14 +99,14 @@ class State:
         """True for each row that the empty cluster could hold."""
 
     def _begin(self, rows: int) -> None:
-        """What is known of each job, with nothing known yet."""
+        """Set up the columns about jobs, with nothing known yet."""
         self.now = 0.0
         self.submitted = 0
         """Rows below this one have been submitted."""
         self.held: dict[int, str] = {}
         """Submitted jobs that no policy sees yet, with what they wait for: a word, or `Constraint.note`."""
         self.refused: dict[int, str] = {}
-        """Jobs about which the last decision was refused by the guard or by the world, with the reason."""
+        """Jobs whose part of the last decision the guard or the world refused, with the reason."""
         self.gpus_of: list[int] = self.jobs.gpus.tolist()
         """GPUs requested, as plain integers for the hot paths."""
         self.phase = np.zeros(rows, dtype=np.int8)
@@ -129,11 +129,11 @@ class State:
         self.preemptions = np.zeros(rows, dtype=np.int64)
         self.failures = np.zeros(rows, dtype=np.int64)
         self.failed_start: dict[int, int] = {}
-        """Which of the starts of a row failed last, of those that have failed."""
+        """For each row with a failed start, the number of the start that failed last."""
         self.bind()
 
     def bind(self) -> None:
-        """Write to the columns as they are now: for whoever has put others in their place."""
+        """Write to the present columns: for code that has replaced them by others."""
         self._phase_of: Cells[int] = cells(self.phase)
         self._since_of: Cells[float] = cells(self.since_s)
         self._run_of: Cells[float] = cells(self.run_s)
@@ -147,7 +147,7 @@ class State:
         self._preemptions_of: Cells[int] = cells(self.preemptions)
 
     def _share(self, whole: State) -> None:
-        """What is known of each job is what `whole` knows of it, as of now."""
+        """Share the columns about jobs with `whole`, as they are now."""
         self.now, self.submitted = whole.now, whole.submitted
         self.held, self.refused, self.gpus_of = whole.held, whole.refused, whole.gpus_of
         self.phase, self.first_start_s = whole.phase, whole.first_start_s
@@ -160,9 +160,9 @@ class State:
     # -- verbs of the loop ---------------------------------------------------------------------
 
     def enter(self, row: int) -> None:
-        """The request of `row` has been written into a table that grows: read what is derived from it.
+        """Update what is derived from the request of `row`, which was written into a growing table.
 
-        Also after it has changed, but for what a running job holds: its GPUs, CPU and memory stay.
+        Also after a change of the request, but what a running job holds (GPUs, CPU, memory) stays.
         """
         waits, runs = row in self.waiting, row in self.running
         before = self.gpus_of[row], self._plain[row]
@@ -170,11 +170,11 @@ class State:
         self._plain[row], self.bare[row], self.feasible[row] = self._kinds.of(self.jobs, row)
         self.takes_any[row] = not self.jobs.gpu_types[row]
         self.occupancy.enter(row)
-        self.jobs = copy(self.jobs)  # another object: whatever was derived from all rows is derived anew
+        self.jobs = copy(self.jobs)  # another object: whatever was derived from all rows is derived again
         if waits or runs:
             self.waiting_gpus += (self.gpus_of[row] - before[0]) * waits
             self.special += before[1] - self._plain[row]
-            self.log.append(row)  # its key may have changed: caches place it anew
+            self.log.append(row)  # its key may have changed: caches place it again
 
     def submit(self, row: int) -> bool:
         """`row` becomes visible: pending, or held while it waits for others.
@@ -243,7 +243,7 @@ class State:
         self.occupancy.open(devices)
 
     def _join(self, row: Row) -> None:
-        """`row`, which nobody saw, waits from now on."""
+        """`row`, which no policy saw so far, waits from now on."""
         self._wait(row)
         self.membership.append(row)
 
@@ -254,7 +254,7 @@ class State:
         self.log.append(row)
 
     def start(self, grant: Grant) -> None:
-        """`grant`, which fits, begins now; its job was waiting."""
+        """Begin `grant`, which fits, now; its job was waiting."""
         fields: tuple[Any, ...] = grant
         row, now = fields[0], self.now
         self.waiting.remove(row)
@@ -385,7 +385,7 @@ class State:
         self._release_dependents(row)
 
     def _release_dependents(self, row: int) -> None:
-        """`row` has ended, however it did: those who waited for nothing else wait for devices now."""
+        """`row` has ended, in whatever way: jobs that waited for nothing else now wait for devices."""
         for dependent in self._dependents.get(row, ()) if self._dependents else ():
             self._unfinished_before[dependent] -= 1
             if not self._unfinished_before[dependent] and dependent in self.held:
@@ -394,7 +394,7 @@ class State:
                 self._join(dependent)
 
     def count_special(self) -> None:
-        """Count anew the live jobs that ask for more than whole GPUs, after the table was refilled."""
+        """Recount the live jobs that ask for more than whole GPUs, after the table was refilled."""
         live = (*self.waiting.rows.tolist(), *self.running.rows.tolist())
         self.special = sum(not self._plain[row] for row in live)
 
@@ -448,17 +448,17 @@ class State:
 
     @property
     def uniform(self) -> bool:
-        """As `plain`, whatever is reserved: for the policy whose own reservations those are."""
+        """As `plain`, but ignoring reservations: for the policy that made them."""
         return not self.special and self.is_bare
 
     @property
     def is_bare(self) -> bool:
-        """True if nobody has a quota, no device is shared and none is down."""
+        """True if there is no quota, no device is shared and none is down."""
         return self.is_open and not self.occupancy.sharers
 
     @property
     def is_open(self) -> bool:
-        """True if nobody has a quota and no device is down."""
+        """True if there is no quota and no device is down."""
         return not self._has_tenants and not self.occupancy.down
 
     def asks_only_gpus(self, row: int) -> bool:

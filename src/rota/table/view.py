@@ -16,18 +16,18 @@ _PENDING, _RUNNING = int(Phase.PENDING), int(Phase.RUNNING)
 class View(State):
     """Some nodes of `whole`, as `cluster` describes them, with some of its jobs.
 
-    Rows keep their numbers and what is known of them is the whole's own; nodes and devices are numbered
-    anew, in the order of `nodes`.  Jobs belong to the view once they have been named to `follow`.  Which
-    nodes it shows may change.  It is there to be read: the verbs of the loop are for the whole.
+    Rows keep their numbers and share the whole's columns; nodes and devices are renumbered, in the
+    order of `nodes`.  Jobs belong to the view once they have been named to `follow`.  Which nodes it
+    shows may change.  It is for reading only: the loop changes the whole.
 
-    In a view that is `idle` nobody runs: who does waits like all others, as when all leases have ended.
+    In an `idle` view no job runs: running jobs are shown as waiting, as when all leases have ended.
     """
 
     def __init__(self, whole: State, cluster: Cluster, nodes: Sequence[int], *, idle: bool = False) -> None:
         self.whole = whole
         self.idle = idle
         self._outside: dict[int, Grant] = {}
-        """What jobs of the view hold that run on nodes it does not show, or not all of them."""
+        """What jobs of the view hold if they run, at least in part, on nodes that it does not show."""
         super().__init__(whole.jobs, cluster, whole.progress, whole)
         self._number(nodes)
 
@@ -43,7 +43,7 @@ class View(State):
     def cover(self, cluster: Cluster, nodes: Sequence[int], barred: Set[int] = frozenset()) -> None:
         """Show `nodes` from now on, as `cluster` describes them, with the same jobs; `barred` as in `follow`.
 
-        `log` begins anew, so that caches do.
+        `log` starts again, so that caches do too.
         """
         rows = [*self.waiting.rows.tolist(), *self.running.rows.tolist(), *self._outside]
         for row in rows:
@@ -84,14 +84,14 @@ class View(State):
     # -- keeping up with the whole -----------------------------------------------------------------
 
     def follow(self, rows: Iterable[int], barred: Set[int] = frozenset()) -> None:
-        """Bring the view up to date: `rows` of it have changed, nobody here is to touch the devices `barred`.
+        """Update the view: `rows` of it have changed, and no job in it may use the devices `barred`.
 
         Both are in the numbers of the whole.  A job that runs outside, if only in part, is not seen, and
         what it holds in here is barred as well.
         """
         rows = list(rows)
         if self.idle:
-            # Who runs stays a job that waits: only a new log makes orders read its key anew.
+            # A running job stays one that waits: only a new log makes orders read its key again.
             self.log, self.membership = [], []
         self._share(self.whole)
         self.occupancy.take_back()
@@ -100,7 +100,7 @@ class View(State):
         for row in rows:
             self._see(row)
         self.log += rows
-        self.membership += rows  # who moves may come into view, or leave it
+        self.membership += rows  # a job that moves may come into view, or leave it
         self._close(barred)
         if self.whole.reservations or self.reservations:
             own = [r for r in self.whole.reservations if all(d in self.inner for d in r.devices)]
@@ -139,7 +139,7 @@ class View(State):
         self.special += not self._plain[row]
 
     def _count(self, grant: Grant, sign: float) -> None:
-        """Tenants have what they hold outside, of the same types, and their quotas know it."""
+        """Count what tenants hold outside, by the same types, against their quotas."""
         if self.cluster.tenants:
             self.occupancy.count_for_quotas(grant, self.whole.cluster, sign)
 

@@ -1,8 +1,8 @@
-"""What the programs of a simulation bear without losing their work, and what is lost where they do not.
+"""What the programs of a simulation can do without losing work, and what is lost where they cannot.
 
 As on a live cluster: a program that saves nothing but can be suspended is suspended when it is preempted, and
-goes on where it was; one that saves, but cannot go on on another number of devices, begins anew there.  A
-program that is late says what it bears only when its first start is over; until then nobody counts on it.
+goes on where it was; one that saves, but cannot resume on another number of devices, starts over there.  A
+late program says what it can do only after its first start; until then no policy counts on it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Place = tuple[int, frozenset[int]]
 """Number of devices, and the nodes they are on."""
 
 LATE = Can(16)
-"""Beside what a program bears: nobody knows of it before its first start is over, but for a suspension."""
+"""Flag: abilities are unknown until the first start has finished, suspension excepted."""
 WORDS: Mapping[str, Can] = {
     "all": Can.ALL,
     "nothing": Can.NOTHING,
@@ -35,14 +35,14 @@ WORDS: Mapping[str, Can] = {
     "batch": Can.BATCH,
     "late": LATE,
 }
-"""By the names under which a command line knows them."""
+"""Abilities by their names on the command line."""
 
 
 class Abilities:
     """Abilities of the jobs of a trace: written into `progress`, and heeded when they stop and start."""
 
     def __init__(self, jobs: JobTable, progress: Progress, can: Mapping[str, Can]) -> None:
-        """`can` is by workload, `*` for all others; all of it for those that nobody names."""
+        """`can` is by workload, `*` for all others; workloads not named have every ability."""
         unknown = next((name for name in can if name not in ("*", *jobs.workload_names)), None)
         if unknown is not None:
             few = ", ".join(jobs.workload_names[:5])
@@ -57,35 +57,35 @@ class Abilities:
         progress.can[:] = np.where(bears & LATE, bears & Can.SUSPEND, bears)
         self.progress = progress
         self.lacking = bool((progress.can != int(Can.ALL)).any())
-        """True if some job does not bear everything, as far as is known."""
+        """True if some job lacks an ability, as far as is known."""
         self.late = {row: int(bears[row] & Can.ALL) for row in np.flatnonzero(bears & LATE).tolist()}
-        """What those bear whose programs have not said it yet."""
+        """Abilities, by row, of jobs whose programs have not reported them yet."""
         self._speaks: dict[int, float] = {}
-        """When the programs will say it that start now."""
+        """When programs that are starting will report their abilities."""
         self._order: list[tuple[float, int]] = []
-        """The same as a heap, in which entries are void that `_speaks` does not have."""
+        """`_speaks` as a heap; entries that are not in `_speaks` are void."""
         self.forgone: dict[int, float] = {}
-        """Work that a job lost when it began on devices to which it could not bring it."""
+        """Work that a job lost by starting on devices to which it could not bring its work."""
         self._left: dict[int, Place] = {}
         """What waiting jobs held when they were stopped; no node if what they left there is gone."""
 
-    # -- who says what it bears only when it has started -------------------------------------------
+    # -- jobs that say what they can do only when they have started --------------------------------
 
     @property
     def next_s(self) -> float:
-        """When the next program says what it bears; infinite if none is about to."""
+        """When the next program reports its abilities; infinite if none is about to."""
         while self._order and self._speaks.get(self._order[0][1]) != self._order[0][0]:
             heappop(self._order)
         return self._order[0][0] if self._order else math.inf
 
     def begin(self, row: int, ready_s: float) -> None:
-        """`row` starts up until then."""
+        """`row` starts up until `ready_s`."""
         if row in self.late:
             self._speaks[row] = ready_s
             heappush(self._order, (ready_s, row))
 
     def speak(self, now: float) -> Event:
-        """The programs that are ready by `now` say what they bear."""
+        """The programs that are ready by `now` report their abilities."""
         cause = Event.NONE
         while self.next_s <= now:
             row = heappop(self._order)[1]
@@ -97,7 +97,7 @@ class Abilities:
     # -- what is lost ------------------------------------------------------------------------------
 
     def leave(self, row: int, how: How, grant: Grant, occupancy: Occupancy) -> float:
-        """Work that `row` loses by giving up `grant`; who loses it only elsewhere is remembered."""
+        """Work that `row` loses by giving up `grant`; a row that loses it only elsewhere is remembered."""
         self._speaks.pop(row, None)
         can = self.progress.can.item(row)
         done = self.progress.base.item(row)
@@ -114,13 +114,13 @@ class Abilities:
         return 0.0
 
     def lose(self, nodes: Set[int]) -> None:
-        """`nodes` are lost: of those suspended there only who has a checkpoint goes on where it was."""
+        """`nodes` are lost: a job suspended there goes on where it was only if it has a checkpoint."""
         for row, (gpus, where) in self._left.items():
             if not nodes.isdisjoint(where) and not self.progress.can.item(row) & Can.CHECKPOINT:
                 self._left[row] = gpus, frozenset()
 
     def start(self, row: int, grant: Grant, occupancy: Occupancy) -> None:
-        """`row` begins on `grant`: it goes on with its work if it can bring it there."""
+        """`row` begins on `grant`: it goes on with its work if that can be moved there."""
         if row not in self._left:
             return
         can, (gpus, nodes), now = self.progress.can.item(row), self._left.pop(row), _place(grant, occupancy)
@@ -135,10 +135,10 @@ def _place(grant: Grant, occupancy: Occupancy) -> Place:
 
 
 def parse_can(text: str) -> dict[str, Can]:
-    """What jobs bear, by workload: `checkpoint+resize,vgg19=suspend`; one without a name is for all others.
+    """Abilities by workload: `checkpoint+resize,vgg19=suspend`; an entry without a name is for all others.
 
-    Words are all, nothing, suspend, checkpoint, resize and batch, and late beside them.  InputError names the
-    one that is wrong.
+    Words are all, nothing, suspend, checkpoint, resize and batch, and late beside them.  InputError names a
+    wrong one.
     """
     can: dict[str, Can] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):

@@ -15,11 +15,11 @@ EXPECTED = "FACTOR or FACTOR:AFTER, for instance 1.5 or 2:10m"
 
 @dataclass(frozen=True)
 class UserAnswers:
-    """Users who wait up to `factor` times as long as they had asked for, and answer after a while."""
+    """Users that accept waits of up to `factor` times what they asked for, and answer after a while."""
 
     factor: float = 1.0
-    """Most seconds from submission to the offered deadline, relative to those to the one asked for; with 1
-    nobody takes a later one."""
+    """Most seconds from submission to the offered deadline, relative to the one asked for; with 1 no user
+    takes a later one."""
     after_s: float = 0.0
     """Seconds until a user answers."""
 

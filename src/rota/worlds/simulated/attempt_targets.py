@@ -1,4 +1,4 @@
-"""The work at which the attempts of those who run end, worked out when others run."""
+"""The work at which the attempts of running jobs end, recomputed when other jobs run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rota.model.columns import Floats, Ints
 
 
 class AttemptTargets:
-    """Keeps them for the array of rows that was last asked for: who runs is another array when it changes."""
+    """Keeps the targets for the last array of rows; running jobs are a new array whenever they change."""
 
     def __init__(self, target: Callable[[int], float]) -> None:
         self._target = target
@@ -18,11 +18,11 @@ class AttemptTargets:
         self._work: Floats = np.zeros(0)
 
     def of(self, rows: Ints) -> Floats:
-        """The work at which the present attempt of each of `rows`, who run, ends."""
+        """The work at which the present attempt of each of `rows`, which run, ends."""
         if rows is not self._rows:
             self._rows, self._work = rows, np.array([self._target(row) for row in rows.tolist()])
         return self._work
 
     def forget(self) -> None:
-        """They may be others now."""
+        """Drop the kept targets: they may have changed."""
         self._rows = None

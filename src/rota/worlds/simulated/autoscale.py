@@ -1,8 +1,8 @@
 """A simulated cluster in a cloud: nodes are ordered and given back while jobs run.
 
-Nodes that are not there are like lost ones: no policy can use them.  One that was ordered is there after a
-while, one that is given up takes no new jobs and goes once nobody holds anything on it.  Who is paid for what
-is noted: a node from its order until it has gone.
+Absent nodes are like lost ones: no policy can use them.  An ordered node is there after a while; one that is
+given up takes no new jobs and goes once no job holds anything on it.  What is paid for is noted: each node
+from its order until it has gone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Autoscale(NamedTuple):
     least: int
     most: int
     delay_s: float = DELAY_S
-    """From the order of a node until it is there."""
+    """Seconds from the order of a node until it is there."""
     start: int = 0
     """Nodes at the beginning; `least` if it is less."""
 
@@ -41,7 +41,7 @@ class Autoscale(NamedTuple):
 
 
 def parse_autoscale(text: str, cluster: Cluster) -> Autoscale:
-    """`2:16,delay=5m,start=4` for nodes of `cluster`, which has at least as many as the most."""
+    """Parse `2:16,delay=5m,start=4`, least and most nodes; `cluster` has at least the most."""
     head, _, rest = text.partition(",")
     options = parse_options(rest, field="--autoscale", known=("delay", "start")) if rest else {}
     try:
@@ -63,7 +63,7 @@ def parse_autoscale(text: str, cluster: Cluster) -> Autoscale:
 
 
 def autoscale_of(text: str, cluster: Cluster, policies: Iterable[PolicySpec | Policy]) -> Autoscale:
-    """As `parse_autoscale`; InputError too for a policy that never says how many nodes it wants."""
+    """As `parse_autoscale`; also InputError for a policy that never states a number of nodes."""
     for policy in policies:
         made = policy.make() if isinstance(policy, PolicySpec) else policy
         if Lever.SCALE not in levers_of(made):
@@ -89,7 +89,7 @@ class ScaledWorld(SimulatedWorld):
         self._up: set[int] = set(range(max(autoscale.start, autoscale.least)))
         """Nodes that take jobs."""
         self._leaving: set[int] = set()
-        """Nodes that take no new jobs, and on which somebody still holds something."""
+        """Nodes that take no new jobs, and on which a job still holds something."""
         self._coming: dict[int, float] = {}
         """Nodes that were ordered, and when they are there."""
         self._moves: tuple[list[int], list[int]] = [], []
@@ -124,9 +124,9 @@ class ScaledWorld(SimulatedWorld):
         return batch
 
     def scale(self, nodes: int) -> None:
-        """So many nodes, within the limits: those that leave stay first, others are ordered.
+        """Scale to `nodes`, within the limits: nodes that were leaving stay first, then others are ordered.
 
-        Too many: what was ordered last is cancelled first, then go the nodes of which least is held.
+        If there are too many, the latest orders are cancelled first, then the nodes with the least held go.
         """
         missing = min(max(nodes, self.limits.least), self.limits.most) - len(self._up) - len(self._coming)
         closed, opened = self._moves
@@ -150,13 +150,13 @@ class ScaledWorld(SimulatedWorld):
         self._note()
 
     def _held_on(self, node: int) -> float:
-        """GPUs of a node that somebody holds, with those that are to be resumed there."""
+        """GPUs of a node that jobs hold, including those of jobs to be resumed there."""
         occupancy, first = self.state.occupancy, self.state.occupancy.free.first
         kept = sum(node in dict(one.gib) for one in self._suspended.values())
         return sum(occupancy.claimed[first[node] : first[node + 1]]) + kept
 
     def _let_go(self) -> None:
-        """Nodes that leave and on which nobody holds anything any more are given back."""
+        """Give back the leaving nodes on which no job holds anything any more."""
         if not self._leaving:
             return
         occupancy = self.state.occupancy
@@ -167,7 +167,7 @@ class ScaledWorld(SimulatedWorld):
             self._note()
 
     def _note(self) -> None:
-        """What is paid for from now on."""
+        """Note the number of nodes that are paid for from now on."""
         nodes = len(self._up) + len(self._leaving) + len(self._coming)
         if not self.paid or self.paid[-1][1] != nodes:
             self.paid.append((self.state.now, nodes))

@@ -23,13 +23,13 @@ Both papers report pauses of about a second; the times to prepare are our assump
 
 @dataclass(frozen=True)
 class CostModel:
-    """Seconds: a constant, plus so much per GPU, with other constants for some workloads."""
+    """Seconds: a constant, plus seconds per GPU, with other constants for some workloads."""
 
     constant_s: float = 0.0
     per_gpu_s: float = 0.0
     by_workload: Mapping[str, float] = field(default_factory=dict)
     from_gpus: Mapping[int, float] = field(default_factory=dict)
-    """Other constants for jobs of at least so many GPUs."""
+    """Other constants for jobs of at least this number of GPUs."""
 
     def of(self, workload: str, gpus: int) -> float:
         constant = self.constant_s
@@ -48,7 +48,7 @@ class CostModel:
         return " + ".join(filter(None, [constant, each]))
 
     def __add__(self, other: CostModel) -> CostModel:
-        """Both, one after the other."""
+        """The cost of both, one after the other."""
         named, sized = {*self.by_workload, *other.by_workload}, {*self.from_gpus, *other.from_gpus}
         return CostModel(
             self.constant_s + other.constant_s,
@@ -73,8 +73,8 @@ class Costs:
 
     A preempted job pays `checkpoint` when it leaves and `restore` when it returns; both are charged at its
     next start, since that is when it holds devices without working.  A migration pays both and `migrate`.
-    A job that was suspended in host memory pays neither if it resumes on the same nodes.  Whoever starts on
-    a device that another job used last pays `switch`.  A running job that is given another number of devices
+    A job that was suspended in host memory pays neither if it resumes on the same nodes.  A job that starts
+    on a device that another job used last pays `switch`.  A running job that gets another number of devices
     pays `resize` in place of a migration, if that is stated.  If it keeps those it has, it first prepares:
     for `prepare` it goes on as before, and only then pays; if it does not, it stands still for both.
     """
@@ -86,15 +86,15 @@ class Costs:
     switch: CostModel = CostModel()
     prepare: CostModel = CostModel()
     resize: CostModel | None = None
-    """None: as a migration."""
+    """Cost of a resize; None: as a migration."""
     preempt: CostModel = CostModel()
     """Work that each preemption adds to a job, where saving and loading count as work to be done, which
     moves the job in orders by remaining work (Helios, Lucid); `checkpoint` and `restore` do not."""
     checkpoint_every_s: float = 0.0
     """Work between two periodic checkpoints: what a lost node costs at most; 0 loses nothing."""
     scatter: tuple[float, ...] = ()
-    """A start, a return or a change takes one of these times as long as is said above, drawn anew for each;
-    none: exactly as long."""
+    """Factors: each start, return or change takes the time stated above multiplied by one of these, drawn for
+    each; none: exactly that time."""
 
     @property
     def free(self) -> bool:
@@ -114,12 +114,12 @@ class Costs:
 
     @property
     def keep_work(self) -> bool:
-        """True if nothing but a failure undoes or adds work."""
+        """True if only a failure undoes or adds work."""
         return not self.checkpoint_every_s and not self.undo_work
 
     @property
     def stops(self) -> dict[str, str]:
-        """What interruptions of a running job cost, in words; empty words where they are free.
+        """What interruptions of a running job cost, in words; empty where they are free.
 
         A restart is one after a failure, which pays a start, or what returning costs.
         """
@@ -139,11 +139,11 @@ class Costs:
         return self.checkpoint.of(workload, gpus) + self.restore.of(workload, gpus)
 
     def drawn(self, *of: int) -> float:
-        """How many times as long what costs anything takes; `of` tells one such event from all others."""
+        """The factor on the stated time of one overhead; `of` identifies the event."""
         return self.scatter[np.random.default_rng(of).integers(len(self.scatter))] if self.scatter else 1.0
 
     def change(self, workload: str, before: int, gpus: int) -> float:
-        """Of a running job that comes to `gpus` other devices, having had so many `before`."""
+        """Seconds for a running job that comes to `gpus` other devices, having had `before` devices."""
         if self.resize is not None and before != gpus:
             return self.resize.of(workload, gpus)
         return self.resume(workload, gpus) + self.migrate.of(workload, gpus)
@@ -152,7 +152,7 @@ class Costs:
 def parse_costs(text: str) -> Costs:
     """The costs that `start=20s,restore=30s+1s/gpu,checkpoint_every=30m` describes.
 
-    `resize=coddl` and `resize=elan` stand for what these systems take to resize a job, preparation included.
+    `resize=coddl` and `resize=elan` give the costs of resizing in these systems, preparation included.
     """
     events = ("start", "checkpoint", "restore", "migrate", "switch", "prepare", "resize", "preempt")
     options = parse_options(text, field="--costs", known=(*events, "checkpoint_every", "scatter"))
@@ -167,7 +167,7 @@ def parse_costs(text: str) -> Costs:
 
 
 def _parse_scatter(text: str) -> tuple[float, ...]:
-    """`0.8/1/1.7`: factors, of which each start draws one."""
+    """Parse `0.8/1/1.7`: factors; each start draws one of them."""
     try:
         factors = tuple(float(part) for part in filter(None, text.split("/")))
     except ValueError:

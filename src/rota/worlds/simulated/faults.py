@@ -14,11 +14,11 @@ from rota.model.options import parse_options
 from rota.model.units import format_duration, parse_duration
 
 MOST_LOSSES = 100_000
-"""Losses of nodes in one run: beyond them a run would not end soon, each being news to the policy."""
+"""Most losses of nodes in one run: with more it would not end soon, as each calls the policy."""
 _STREAM = 0xFA17
-"""Keeps the random numbers of faults apart from those of policies under the same seed."""
+"""Keeps the random numbers of faults apart from the policies' under the same seed."""
 _BACK, _LOSS, _AT_ONCE = range(3)
-"""Their order at one moment: who was away is back, others are lost, and back if that took no time."""
+"""Their order at one moment: absent nodes are back, others are lost, and back if that took no time."""
 
 
 class Fault(NamedTuple):
@@ -43,7 +43,7 @@ def random_faults(
 ) -> list[Fault]:
     """Independent failures of each node: exponential times between failures and to repair.
 
-    InputError if there would be more than `MOST_LOSSES` of them, about.
+    InputError if more than about `MOST_LOSSES` losses are expected.
     """
     expected = cluster.nodes * span_s / (mtbf_s + repair_s)
     if expected > MOST_LOSSES:
@@ -85,7 +85,7 @@ def parse_faults(text: str, cluster: Cluster, span_s: float, seed: int) -> list[
 def timeline(faults: Iterable[Fault]) -> list[tuple[float, int, bool]]:
     """Moments, nodes and whether they come back, in order; returns precede losses of one moment.
 
-    A node that is lost twice at a time is back when both are over; one that is lost for ever never is.  One
+    A node with two overlapping losses is back when both are over; one lost for ever never is.  A node
     that is back in the moment of its loss has lost its jobs.
     """
     moves = []
@@ -97,7 +97,7 @@ def timeline(faults: Iterable[Fault]) -> list[tuple[float, int, bool]]:
 
 
 def _merged(faults: Iterable[Fault]) -> list[Fault]:
-    """Faults of one node that overlap as one."""
+    """Faults with overlapping ones of a node merged into one."""
     merged: list[Fault] = []
     for fault in sorted(faults):
         last = merged[-1] if merged else None

@@ -1,4 +1,4 @@
-"""Groups of which the first job to complete ends the others (`GroupRule.FIRST`)."""
+"""Groups in which the first job to complete ends the others (`GroupRule.FIRST`)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class FirstOfGroup:
     def __init__(self, jobs: JobTable) -> None:
         self.group = jobs.group
         self.members: dict[int, list[int]] = {}
-        """By group: rows that say so, ascending."""
+        """By group with that rule: its rows, ascending."""
         for row in np.flatnonzero((jobs.group_rule == GroupRule.FIRST) & (jobs.group >= 0)).tolist():
             self.members.setdefault(int(jobs.group[row]), []).append(row)
 
     def end_others(self, batch: Batch, state: State) -> None:
-        """Cancel in `batch` who has been submitted and is in a group of which a job completes in it.
+        """Cancel in `batch` the submitted jobs of each group in which a job completes in this batch.
 
-        Who ends by itself at that moment does so; who is submitted later, or then, runs.
+        A job that ends by itself at that moment does so; one that is submitted then, or later, runs.
         """
         completed = [one.row for one in batch.ended if one.phase is Phase.COMPLETED]
         over = {one.row for one in batch.ended if one.phase is not Phase.PENDING}
@@ -38,5 +38,5 @@ class FirstOfGroup:
 
 
 def _lives(state: State, row: int) -> bool:
-    """True if it has been submitted and is not over."""
+    """True if the job has been submitted and has not ended."""
     return row < state.submitted and bool(state.phase[row] <= Phase.RUNNING)

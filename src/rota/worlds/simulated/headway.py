@@ -1,8 +1,8 @@
-"""Notices a run that gets nowhere: policy, costs and timing rules such that it would never end.
+"""Detects a run without progress: policy, costs and timing rules under which it would never end.
 
 Where a restart outlasts the time between two decisions, or a stop undoes what was done in it, jobs may start
-and stop in turn for ever, each time as far as the time before.  Turns that grow end that; the modes that keep
-to somebody's simulator have none.
+and stop in turn for ever, never getting further than before.  Growing turns end that; modes that follow a
+published simulator do not have them.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ MOST_WITHOUT = 1 << 16
 
 
 class Headway:
-    """Whether somebody has come, ended, or got further with its work than ever before.
+    """Whether a job has come, ended, or got further with its work than ever before.
 
-    While nobody runs a run waits for something, such as a node, and no such time is too long.
+    While no job runs, a run waits for something, such as a node, and no such time is too long.
     """
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._rules = _rules_of(loop.policy)
         self._furthest = np.zeros(len(loop.state.jobs.gpus))
-        """Work that each job had done where it was seen furthest."""
+        """The most work that each job was seen to have done."""
         self._seen = (0, 0)
         self._event, self._at_s = 0, 0.0
-        """When there was headway last."""
+        """Event and moment of the last headway."""
 
     def look(self, ended: int) -> None:
-        """`ended` jobs have ended.  Raises PolicyError if there was no headway for too long."""
+        """Check a run in which `ended` jobs have ended; PolicyError after too long without headway."""
         state, events = self._loop.state, self._loop.counts.events
-        # Those who wait as well: turns may be such that whoever gets on never runs when somebody looks.
+        # Waiting jobs too: with some turns the jobs that progress never run at the moment of the check.
         rows = np.flatnonzero(state.phase[: state.submitted] < Phase.COMPLETED)
         done = self._loop.world.progress.done(rows, state.now)
         seen = ended, state.submitted

@@ -21,11 +21,11 @@ _END = int(Event.END)
 
 
 class Holds:
-    """Who is held, and until when: after its submission by the trace, after a failure by its retries.
+    """Which jobs are held, and until when: after submission by the trace, after a failure by the retries.
 
-    Those to which a later deadline is offered are held until their users have answered.
+    Jobs that are offered a later deadline are held until their users have answered.
 
-    Jobs that start after others are held by those.
+    Jobs that start after others are held by that dependency instead.
     """
 
     def __init__(self, trace: Trace, tick: Callable[[float], float], answers: UserAnswers) -> None:
@@ -33,14 +33,14 @@ class Holds:
         rows = [row for row in np.flatnonzero(held_s > 0.0).tolist() if not after.get(row)]
         self._tick, self._answers = tick, answers
         self._asked: dict[int, float] = {}
-        """The deadline that each job asked for, or took last; of those to which one was offered."""
+        """The deadline that each job with an offer asked for, or took last."""
         self._taken: dict[int, float | None] = {}
         """Deadline that the user of each job held for an offer will take; None if none."""
         self._until = {row: tick(submit_s.item(row) + held_s.item(row)) for row in rows}
         self._order = [(until_s, row) for row, until_s in self._until.items()]
         heapify(self._order)
         self._paused: list[tuple[int, str]] = []
-        """Rows whose pause begins now, and what they are told."""
+        """Rows whose pause begins now, and the message of each."""
 
     def __bool__(self) -> bool:
         return bool(self._order)
@@ -51,12 +51,12 @@ class Holds:
         return self._order[0][0] if self._order else math.inf
 
     def pause(self, row: int, until_s: float, why: str, now: float) -> None:
-        """`row` ends an attempt now and is to wait before it is tried again, for what it failed of."""
+        """`row` ends an attempt now and waits until `until_s` before the next, because of `why` it failed."""
         heappush(self._order, (self._tick(until_s), row))
         self._paused.append((row, Constraint(Code.BACK_OFF, until_s - now, detail=why).note()))
 
     def offer(self, row: int, offer: Offer, state: State) -> None:
-        """The user of `row` is made `offer`."""
+        """Make `offer` to the user of `row`."""
         asked_s = self._asked.setdefault(row, state.jobs.deadline_s.item(row))
         submit_s = state.jobs.submit_s.item(row)
         answer_s, takes = self._answers.to(offer, state.now, submit_s, asked_s)
@@ -64,9 +64,9 @@ class Holds:
         heappush(self._order, (self._tick(answer_s), row))
 
     def follow(self, batch: Batch, state: State) -> bool:
-        """Hold in `batch` who arrives before its time, let go whose time has come; true if there is one.
+        """Hold jobs of `batch` that arrive before their time, release those whose time has come; true if any.
 
-        What the cluster could never hold is not held: it is refused as it arrives.  Nor is who is withdrawn.
+        A job that could never fit the cluster is not held but refused as it arrives; a withdrawn one neither.
         """
         due, gone = [], set(batch.withdrawn)
         while self._order and self._order[0][0] <= batch.now:
@@ -83,7 +83,7 @@ class Holds:
         return bool(free or batch.accepted)
 
     def _answered(self, batch: Batch, due: list[int], state: State) -> list[int]:
-        """Tell `batch` what users have answered; those of `due` that were held for something else."""
+        """Note in `batch` what users have answered; returns the rows of `due` held for another reason."""
         answered = [(row, self._taken.pop(row)) for row in due if row in self._taken]
         batch.accepted = [(row, taken) for row, taken in answered if taken is not None]
         declined = [(row, phase_of_refused(state, row)) for row, taken in answered if taken is None]
@@ -95,5 +95,5 @@ class Holds:
 
 
 def _note(until_s: float) -> str:
-    """What a held job is told."""
+    """The message shown for a held job."""
     return Constraint(Code.BEGIN, detail=f"{until_s:g} s, when the trace has it eligible").note()

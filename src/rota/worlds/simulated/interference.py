@@ -1,4 +1,4 @@
-"""What jobs do to each other on one device."""
+"""How jobs slow each other down on one device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Interference:
     utilisation: Mapping[str, float] = field(default_factory=dict)
     """Part of a device that a workload keeps busy, in (0, 1]; `*` for all others."""
     loss: float = 0.05
-    """Part of the rate that is lost whenever somebody is beside."""
+    """Part of the rate that is lost whenever another job is beside."""
 
     def __post_init__(self) -> None:
         for name, use in self.utilisation.items():
@@ -34,7 +34,7 @@ class Interference:
                 raise InputError.at(f"the pair {one}, {other} has a negative rate", expected="0 or more")
 
     def utilisation_of(self, workload: str) -> float:
-        """Part of a device that the workload keeps busy; all of it if nobody says."""
+        """Part of a device that the workload keeps busy; all of it if not stated."""
         return self.utilisation.get(workload, self.utilisation.get("*", 1.0))
 
     def rate(self, workload: str, others: Sequence[str]) -> float | None:
@@ -53,5 +53,5 @@ class Interference:
         return self.of_use(asked)
 
     def of_use(self, asked: float) -> float:
-        """Rate of each of several that ask together for so much of a device."""
+        """Rate of each of several jobs that together ask for `asked` of a device."""
         return min(1.0, 1.0 / asked) * (1.0 - self.loss)

@@ -1,6 +1,6 @@
-"""Intervals of holding as columns of numbers: what a run of millions of turns keeps of them.
+"""Intervals of holding as columns of numbers, for runs with millions of turns.
 
-An interval as it is told is half a dozen objects, 0.4 to 0.5 KB; as numbers it is 60 to 100 bytes.
+An interval as it is reported is half a dozen objects, 0.4 to 0.5 KB; as numbers it is 60 to 100 bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rota.scheduler.world import How, Lost
 
 Interval = tuple[Grant, float, float, How, Lost]
 _PART = 1 << 18
-"""So many are made columns at once, and let go of."""
+"""Intervals that are turned into columns, and freed, at a time."""
 _HOWS = list(How)
 HOW_ENDED = [str(how) for how in _HOWS]
 """The words behind the codes of how intervals ended."""
@@ -28,7 +28,7 @@ _LIMIT_AT = {name: Grant._fields.index(name) for name in LIMITS}
 
 
 def _compact(values: Array) -> Array:
-    """The same; a single number in memory if all are equal."""
+    """`values`, stored as a single number in memory if all are equal."""
     if len(values) and (values == values[0]).all():
         return np.broadcast_to(values[:1].copy(), len(values))
     if len(values) and np.isnan(values).all():
@@ -54,23 +54,23 @@ class IntervalColumns:
         devices = list(map(itemgetter(1), grants))
         self.gpus: Ints = np.fromiter(map(len, devices), np.int64, n)
         self.devices: Array = np.fromiter(chain.from_iterable(devices), np.int32, int(self.gpus.sum()))
-        """Of all intervals, one after the other."""
+        """Devices of all intervals, one interval after the other."""
         self.share = of_grants(2)
         self.roles = of_grants(3, np.int8)
         self.limits: dict[str, Floats] = {name: of_grants(field) for name, field in _LIMIT_AT.items()}
         self.hows = _compact(np.fromiter(map(_CODE_OF.__getitem__, hows), np.int8, n))
-        """Places in the list of all `How`."""
+        """How each ended: index in the list of all `How`."""
         self.overhead_s = _compact(np.fromiter(map(itemgetter(0), losts), np.float64, n))
         self.lost_s = _compact(np.fromiter(map(itemgetter(1), losts), np.float64, n))
 
     def ended(self, how: How) -> Bools:
-        """True for each that ended so."""
+        """True for each interval that ended by `how`."""
         so: Bools = self.hows == _CODE_OF[how]
         return so
 
     @property
     def gpu_s(self) -> Floats:
-        """GPU-seconds of each."""
+        """GPU-seconds of each interval."""
         held: Floats = (self.end_s - self.start_s) * (self.gpus * self.share)
         return held
 
@@ -79,15 +79,15 @@ NO_INTERVALS = IntervalColumns(())
 
 
 class IntervalBook:
-    """All intervals of a run: the latest as they were told, the others as columns."""
+    """All intervals of a run: the latest as they were reported, the others as columns."""
 
     def __init__(self) -> None:
         self.parts: list[IntervalColumns] = []
         self.cpu_s = 0.0
-        """CPU seconds that making columns took: they make the record, and run nothing."""
+        """CPU seconds spent on making columns, which count for the record and not for the run."""
 
     def fold(self, intervals: list[Any]) -> None:
-        """Keep the columns of `intervals`, which are let go of."""
+        """Keep the columns of `intervals`; the intervals themselves are freed."""
         began = time.process_time()
         for first in range(0, len(intervals), _PART):
             part = slice(first, first + _PART)

@@ -1,8 +1,8 @@
-"""Time limits in a simulation: who has run for as long as was stated at submission is ended.
+"""Time limits in a simulation: a job that has run for the time stated at submission is ended.
 
-As on a live cluster the seconds of all attempts count, start-up and standstill among them, and a job that is
-ended so has failed and is not tried again.  A job whose own record outlasts its limit (a site checks now and
-then, and lets it end) may run for as long as that record: it is slower runs than the recorded one that end.
+As on a live cluster the seconds of all attempts count, including start-up and standstill; a job that is
+ended this way has failed and is not tried again.  A job whose recorded run outlasts its limit (a site checks
+now and then, and lets it end) may run as long as that record: only slower runs than the recorded one end.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from rota.worlds.simulated.world import SAME_S, SimulatedWorld
 
 
 class TimeLimits(StrEnum):
-    """What a simulation does with the run times stated at submission, beside telling them to policies."""
+    """What a simulation does with the run times stated at submission, besides showing them to policies."""
 
     IGNORE = "ignore"
     ENFORCE = "enforce"
 
 
 def limits_of(text: str | TimeLimits) -> TimeLimits:
-    """`ignore` or `enforce`."""
+    """Parse `ignore` or `enforce`."""
     if text not in list(TimeLimits):
         raise InputError.at(
             f"{text!r} is not done with limits", field="--limits", expected=" or ".join(TimeLimits)
@@ -45,7 +45,7 @@ class LimitedWorld(SimulatedWorld):
         self._most_s: list[float] = np.where(np.isnan(trace.jobs.limit_s), math.inf, most_s).tolist()
         """Seconds that each job may run in all."""
         self.timed_out: dict[int, str] = {}
-        """What is said of those who were ended."""
+        """The message for each job that was ended."""
         super().__init__(trace, *args, **options)
 
     def _schedule(
@@ -60,7 +60,7 @@ class LimitedWorld(SimulatedWorld):
         super()._schedule(row, rate, since, until_work, min(until_s, now + self._left_s(row, now)))
 
     def _left_s(self, row: int, now: float) -> float:
-        """Seconds from `now` on for which `row`, which runs, may do so."""
+        """Seconds from `now` on for which `row`, which runs, may still run."""
         ran_s = self.state.run_s.item(row) + now - self.state.since_s.item(row)
         return max(self._most_s[row] - ran_s, 0.0)
 
@@ -72,6 +72,6 @@ class LimitedWorld(SimulatedWorld):
         return sorted([*ended, *map(self._time_out, late)], key=lambda one: one.row)
 
     def _time_out(self, row: int) -> Ended:
-        """`row` has run for as long as it may."""
+        """End `row`, which has run for as long as it may."""
         self.timed_out[row] = f"reached its time limit of {format_duration(self._most_s[row])}"
         return Ended(row, How.FAILED, Phase.FAILED)

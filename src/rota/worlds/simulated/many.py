@@ -1,8 +1,8 @@
 """Several runs over one trace: one after the other, or side by side in processes of their own.
 
-Workers are plain processes that are handed the trace once and then one task at a time, as pickles over
-pipes.  They import Rota and nothing of the caller's main module, so a script needs no guard around its
-main part; and nothing is forked, which threads of a table library would not survive.
+Workers are plain processes that get the trace once and then one task at a time, as pickles over pipes.
+They import Rota and nothing of the caller's main module, so a script needs no guard around its main
+part; and nothing is forked, as threads of a table library would not survive a fork.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SMALL_JOBS = 10_000
 """Jobs over all tasks up to which starting a process costs more than it saves."""
 
 Progress = Callable[[int, int], None]
-"""Is told a task's number and how many of its jobs have ended; calls come from several threads."""
+"""Called with a task's number and the number of its jobs that have ended, from several threads."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ def _side_by_side(
 def _await(threads: Sequence[Future[None]]) -> None:
     """Wait for all, or for the first that fails.
 
-    Awake now and then: a library that installs its own handler of interrupts (polars does) may have waiting
-    resumed by the system, and Python would see the interrupt only after the last thread.
+    Wakes up now and then: with a library that installs its own interrupt handler (as polars does) the system
+    may resume the wait, and Python would see the interrupt only after the last thread.
     """
     left = set(threads)
     while left:
@@ -152,7 +152,7 @@ def _greeting(tasks: Sequence[Task], trace: Trace, cluster: Cluster) -> bytes:
 
 @contextmanager
 def _processes(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Workers, which are gone when the block ends, however it ends."""
+    """Worker processes, stopped when the block ends, however it ends."""
     command = [sys.executable, "-m", "rota.worlds.simulated.worker"]
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
     environment = {**one_thread(), "PYTHONPATH": paths}
@@ -201,7 +201,7 @@ def _serve(
 
 
 def _answer(stream: Any, watch: Callable[[int], None] | None) -> Record | BaseException:
-    """The outcome of a task; what comes before it is the number of jobs that have ended so far."""
+    """The outcome of a task, after messages with the number of jobs that have ended so far."""
     while isinstance(message := pickle.load(stream), int):
         if watch is not None:
             watch(message)

@@ -1,9 +1,9 @@
 """The overheads of a live cluster, from what its agents measured, for simulations of it.
 
 A start holds devices without doing work from the agent's first move until the first step begins:
-`start + ready - step`.  Who is preempted pays its `leave` (`stop` where no program could checkpoint), and at
-its return a start and the `restore`; a start that restores is measured with what it restores, so where
-most starts do, the restore counts twice.  Who takes devices from a suspended job pays `suspend` and `resume`.
+`start + ready - step`.  A preempted job pays its `leave` (`stop` where no program could checkpoint), and at
+its return a start and the `restore`; a start that restores is measured with what it restores, so where most
+starts do, the restore counts twice.  Taking devices from a suspended job costs `suspend` and `resume`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.wire.views import CostView
 
 ENOUGH = 5
-"""Measurements of a workload's own from which they count for it."""
+"""Measurements from which a workload has costs of its own."""
 Medians = Mapping[str, float]
 """Seconds by kind."""
 
@@ -32,11 +32,11 @@ class MeasuredCosts(Costs):
     source: str = ""
     """The cluster they come from."""
     remark: str = ""
-    """One sentence about what they rest on too little; empty if nothing is wrong with them."""
+    """One sentence on what was measured too rarely; empty if nothing was."""
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences for whoever reads results that rest on them: what they are, and how firm."""
+        """Sentences for readers of results that rest on them: what they are, and how reliable."""
         events = ("start", "checkpoint", "restore", "switch")
         named = [(event, getattr(self, event).constant_s) for event in events]
         told = ", ".join(f"{name} {format_duration(seconds)}" for name, seconds in named if seconds)
@@ -44,7 +44,7 @@ class MeasuredCosts(Costs):
 
 
 def measured_costs(views: Iterable[CostView], source: str) -> MeasuredCosts:
-    """What a simulation takes each event to cost; InputError if nothing was measured."""
+    """The cost of each event for a simulation; InputError if nothing was measured."""
     views = list(views)
     overall = {view.kind: view.seconds for view in views if view.workload is None}
     if "start" not in overall:
@@ -75,7 +75,7 @@ def measured_costs(views: Iterable[CostView], source: str) -> MeasuredCosts:
 
 
 def _start(medians: Medians) -> float:
-    """Until the first step begins; where no program said that it was ready, until its processes run."""
+    """Seconds until the first step begins; where no program said it was ready, until its processes run."""
     work_s = max(0.0, medians["ready"] - medians.get("step", 0.0)) if "ready" in medians else 0.0
     return medians["start"] + work_s
 

@@ -1,7 +1,7 @@
 """Resizes that overlap with training: the old workers go on until the new ones are ready.
 
 As CoDDL and Elan do it, a job that is given more GPUs goes through two phases.  The new workers start while
-those that are there work on at their old rate; once all are ready everybody stops for a moment, the state is
+the old ones work on at their old rate; once all are ready every worker stops for a moment, the state is
 handed over, and the job works on at its new rate.  A further change before that moment takes back what was
 begun: the newest target counts, nothing queues up, and what was asked for and taken back costs nothing.
 
@@ -23,7 +23,7 @@ class Growing(NamedTuple):
     devices: Devices
     """Where it works until the switch."""
     rate: float
-    """How fast, there."""
+    """Its rate until the switch."""
     prepared_s: float
     """When the new workers are ready, and all stop."""
     ready_s: float
@@ -51,12 +51,12 @@ class Overlap:
         return row in self._growing
 
     def is_switching(self, row: int, now: float) -> bool:
-        """True if its new workers are ready: what it works on next is what it holds."""
+        """True if the new workers of `row` are ready, so that it works next on what it holds."""
         growing = self._growing.get(row)
         return growing is not None and growing.prepared_s <= now <= growing.ready_s
 
     def forget(self, row: int) -> None:
-        """`row` has stopped, or begins anew."""
+        """`row` has stopped, or starts over."""
         self._growing.pop(row, None)
 
     def pace(self, row: int, now: float) -> Pace | None:
@@ -83,8 +83,8 @@ class Overlap:
         """`row`, which holds `old`, is given `new` instead.
 
         It works at `rate` where it is, from `from_s` on if it still starts up.  To grow it prepares for
-        `prepare_s` while it works on, and pauses for `pause_s`; to shrink it pauses at once.  Who gives up
-        devices and gets others cannot go on where it was, so it stands still for both.
+        `prepare_s` while it works on, and pauses for `pause_s`; to shrink it pauses at once.  A job that
+        gives up devices and gets others cannot go on where it was, so it stands still for both.
         """
         before = self._growing.pop(row, None)
         here = frozenset(old)

@@ -1,4 +1,4 @@
-"""A rate and what ends it: what speed models answer, and what they are asked with."""
+"""A rate and what ends it: the answers of speed models, and their arguments."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Pace(NamedTuple):
 
 
 class At(NamedTuple):
-    """Where a job is when its rate is asked for."""
+    """The state of a job when its rate is read."""
 
     done: float
     """Work it has done."""
     now: float
     company_s: float
-    """Moment since which these neighbours, or nobody, have been beside it on these devices."""
+    """Moment since which these neighbours, or none, have been beside it on these devices."""
 
 
 Rebase = Callable[[int, float, float], tuple[float, float] | None]
-"""What a speed model may say of a row at the end of a round, given the work that is done and that there is in
-all: both anew, for models whose unit of work changes with progress (Shockwave); None leaves them."""
+"""What a speed model may say of a row at the end of a round, given the work done and the work in all: new
+values of both, for models whose unit of work changes with progress (Shockwave); None leaves them."""

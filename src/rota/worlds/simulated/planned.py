@@ -1,16 +1,16 @@
-"""Rounds as ElasticFlow's simulator knows them, which end with the next event.
+"""Rounds of ElasticFlow's simulator, which end with the next event.
 
 Events are arrivals, planned changes and the ends of all jobs.  Those closer than a slot are seen together at
-the end of the slot; the only one that is left is seen at once.
+the end of the slot; a single remaining event is seen at once.
 
 `RoundEnds.MERGED_ALL`: a job ends when its work is done.
 
 `RoundEnds.PLANNED`: a job ends as its policy plans (`Decision.ends`), whatever its work: with the slot,
 counted from the decision, in which it is to be done.  It does not work beyond the moment at which it is to be
-done.  A job of which the policy says nothing is planned to be done by its present rate.  After a decision
-each job that holds devices stands still, and ends so much later: for a constant, and unless the same devices
-have worked together before, for a part that grows with their number.  Every so many decisions what has worked
-together is forgotten, and jobs that are not spared restart their processes as well.
+done.  A job that the policy says nothing about is planned to be done by its present rate.  After a decision
+each job that holds devices stands still, and ends that much later: for a constant, and unless the same
+devices have worked together before, for a part that grows with their number.  Once in a fixed number of
+decisions this memory is cleared, and jobs that are not spared restart their processes as well.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class PlannedWorld(SlotWorld):
         self._finishes = sorted(self._with_company(finishes), reverse=True)
 
     def _done_by_rate(self, row: int, begin: float) -> float:
-        """The whole second at which `row` is done if it works on as it does; infinite where nothing moves."""
+        """The whole second at which `row` is done at its present rate; infinite at rate 0."""
         target, base, rate = self._target(row), self.progress.base.item(row), self.progress.rate.item(row)
         if row in self._changing:
             seconds = self._walk(row, begin, math.inf, target)[1] - begin
@@ -88,7 +88,7 @@ class PlannedWorld(SlotWorld):
         return begin + math.ceil((done_s - begin) / self.round_s - _NEARLY) * self.round_s
 
     def _planned(self, begin: float) -> dict[int, float]:
-        """When each job is to be done, as far as the decision says so; moments that are over say nothing."""
+        """When each job is to be done, as far as the decision says so; past moments are ignored."""
         return {row: done_s for row, done_s in (self.state.ends or {}).items() if done_s > begin}
 
     def _ends_ahead(self, begin: float, planned: Mapping[int, float]) -> list[float]:
@@ -130,7 +130,7 @@ class PlannedWorld(SlotWorld):
         return arrivals + [max(moment, begin) for moment in others]
 
     def _end_after(self, begin: float) -> float:
-        """When something is seen while nothing runs."""
+        """When the next event is seen while nothing runs."""
         if not self.state.submitted:
             return self._submit[0] if self._submit else math.inf
         return self._seen_next(begin, self._ends_ahead(begin, self._planned(begin)))

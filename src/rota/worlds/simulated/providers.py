@@ -19,7 +19,7 @@ def make_providers(
     speed: SpeedModel | None,
     seed: int = 0,
 ) -> dict[Knowledge, Provider]:
-    """Providers of `needs` that a simulation has; kinds nobody can provide are left out.
+    """Providers of `needs` that a simulation has; kinds without a provider are left out.
 
     `knowledge` maps kinds to sources (`duration` -> `user`); the truth is the default.  A speed model may
     provide what it is made of through an attribute `knowledge`: a mapping of kinds to providers.  Without

@@ -1,4 +1,4 @@
-"""What a simulated run leaves behind: the two tidy tables, from what its recorder has collected."""
+"""The two tidy tables of a simulated run, made from what its recorder has collected."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _jobs_table(loop: Loop, recorder: RunRecorder, trace: Trace) -> pl.DataFrame
 
 
 def _whys(loop: Loop, recorder: RunRecorder, n: int) -> list[str]:
-    """Why jobs were refused, or ended by policy or limit, and what those left behind first waited for."""
+    """Why jobs were refused, or ended by policy or limit, and what jobs left waiting first waited for."""
     state = loop.state
     refused = np.flatnonzero(state.phase == Phase.REJECTED).tolist()
     silent = [row for row in refused if row not in recorder.whys]
@@ -150,7 +150,7 @@ def _sums(recorder: RunRecorder, n: int, failed_for_good: Bools) -> dict[str, Fl
     rows = book.of_all(lambda part: part.jobs, np.int64)
     lost = book.of_all(lambda part: part.lost_s)
     last = _last_of(rows, n)
-    lost[last[failed_for_good & (last >= 0)]] = 0.0  # nobody does that work again
+    lost[last[failed_for_good & (last >= 0)]] = 0.0  # no job does that work again
     weights = {
         "run_s": book.of_all(lambda part: part.end_s - part.start_s),
         "service_gpu_s": book.of_all(lambda part: part.gpu_s),
@@ -177,7 +177,7 @@ def _names(codes: Array, names: Sequence[str]) -> pl.Series:
 
 
 def _work(recorder: RunRecorder, loop: Loop, trace: Trace) -> Floats:
-    """Part of all its work that the job of each interval got done in it; NaN where nobody noted it."""
+    """Part of all its work that the job of each interval got done in it; NaN where it was not noted."""
     speed: Any = getattr(loop.world, "speed", None)
     count = recorder.book.count
     if len(recorder.done) != count or speed is None:
@@ -193,7 +193,7 @@ def _work(recorder: RunRecorder, loop: Loop, trace: Trace) -> Floats:
 
 
 def _intervals_table(recorder: RunRecorder, trace: Trace, cluster: Cluster, work: Floats) -> pl.DataFrame:
-    """The intervals, part by part, each of which is let go of."""
+    """The intervals, part by part; each part is freed once it is in the table."""
     ids, parts = pl.Series(list(trace.jobs.ids), dtype=pl.String), recorder.book.parts
     frames, first = [pl.DataFrame(schema=INTERVALS_SCHEMA)], 0
     for place, part in enumerate(parts):
@@ -232,7 +232,7 @@ _NO_LIST = pl.Series([[]], dtype=pl.List(pl.Int64))
 
 
 def _lists(part: IntervalColumns, cluster: Cluster) -> Iterator[pl.Series]:
-    """The nodes of each interval's devices, and the devices; nothing in a list where it holds none."""
+    """The nodes of each interval's devices, and the devices; empty lists where it holds none."""
     devices = part.devices.astype(np.int64)
     owner, held_on = np.repeat(np.arange(part.count), part.gpus), cluster.device_node[devices]
     held = pl.DataFrame({"i": owner, "nodes": held_on.astype(np.int64), "devices": devices})

@@ -1,4 +1,4 @@
-"""Listens to a simulated run: collects intervals, endings, and what was said of jobs."""
+"""Records a simulated run: collects intervals, endings, and statements about jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rota.worlds.simulated.interval_columns import IntervalBook
 
 _NOTHING: Final = Lost()
 MOST_AS_TOLD: Final = 1 << 15
-"""So many intervals are kept as they were told; of more, columns."""
+"""Intervals kept as they were reported; further ones become columns."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -27,22 +27,22 @@ class RunRecorder:
     """Keeps every interval of holding, every ending, and the reason of each job's first wait."""
 
     def __init__(self, done: Callable[[int, float], float] | None = None) -> None:
-        """`done` gives the work that a row has done at a moment; None where nobody is to note it."""
+        """`done` gives the work that a row has done at a moment; None where it is not recorded."""
         self._done = done
         self.done: list[float] = []
         """Work that each interval's job had done at its end."""
         self.intervals: list[Any] = []
         """Each an `Interval`."""
         self.book = IntervalBook()
-        """Those before them, of a long run."""
+        """Earlier intervals of a long run."""
         self.ends: list[Any] = []
         """Rows that have ended, each with the moment."""
         self.whys: dict[int, str] = {}
-        """What the policy said of jobs that it refused or ended."""
+        """The policy's reasons for jobs that it refused or ended."""
         self.reasons: dict[Row, Constraint] = {}
         self.offers: dict[int, list[Offer]] = {}
         self.promises: dict[int, Promise] = {}
-        """The last that was said of each job's promise."""
+        """The last state of each job's promise."""
 
     def interval(self, grant: Grant, start_s: Any, end_s: Any, how: How, lost: Lost) -> None:
         self.intervals.append((grant, start_s, end_s, how, lost))

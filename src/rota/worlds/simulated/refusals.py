@@ -7,7 +7,7 @@ from rota.model.trace import Trace
 
 
 def refuse_unknown_durations(trace: Trace, total: list[float]) -> None:
-    """A trace without durations needs a speed model that knows the work."""
+    """Raise if a trace lacks durations and no speed model states the work."""
     for row, work in enumerate(total):
         if not work >= 0.0:
             raise InputError(
@@ -18,7 +18,7 @@ def refuse_unknown_durations(trace: Trace, total: list[float]) -> None:
 
 
 def refuse_uncounted_failures(trace: Trace, per_s: list[float]) -> None:
-    """A failing attempt is told in seconds of work; not every job's work can be counted in them."""
+    """Raise if a job with failing attempts, recorded in seconds of work, has work in another unit."""
     row = next((row for row in trace.truth.failures if per_s[row] != per_s[row]), None)
     if row is not None:
         raise InputError(

@@ -2,8 +2,8 @@
 
 Blind retries have one budget and no pause.  The adaptive ones follow the third guideline of the Philly
 study (Jeon et al., USENIX ATC 2019, section 5): a budget for each class of failure, growing pauses after
-failures of the infrastructure, and no more after the same signature a few times in a row, or where it has
-been in vain for other jobs and users.  The study names no numbers; those here are inferred.
+failures of the infrastructure, and no retry after the same signature a few times in a row, or where it has
+been in vain for other jobs and users.  The study names no numbers; the ones here are inferred.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class Retries:
     budgets: Mapping[FailureClass, float] = field(
         default_factory=lambda: dict.fromkeys(FailureClass, math.inf)
     )
-    """Retries after failures of each class; what is left of the trace's attempts is all there is."""
+    """Retries after failures of each class; never more than the attempts left in the trace."""
     of_signature: Mapping[str, float] = field(default_factory=dict)
     """Budgets of single signatures, in place of their class's."""
     pause_s: float = 0.0
-    """Seconds after the first failure of the infrastructure; twice as long after each further one."""
+    """Seconds to wait after the first failure of the infrastructure; doubled after each further one."""
     alike: int = 0
-    """Given up once the last so many attempts failed of the same known signature; 0: never for that."""
+    """Given up once this many attempts in a row failed with the same known signature; 0: never for that."""
     in_all: float = math.inf
-    """Retries after failures of whatever class."""
+    """Retries after failures of all classes together."""
     others: int = 0
-    """Given up if trying again after the same signature was in vain for so many other jobs of its user, or
-    jobs of so many other users (`RetryHistory`); 0: nothing is learnt of others."""
+    """Given up if trying again after the same signature was in vain for this number of other jobs of its
+    user, or for jobs of this number of other users (`RetryHistory`); 0: nothing is learnt from others."""
 
     @classmethod
     def blind(cls, most: int | None) -> Retries:
@@ -52,9 +52,9 @@ class Retries:
         return cls(BUDGETS, OF_SIGNATURE, pause_s=60.0, alike=3, others=3)
 
     def pause_after(self, failed_of: Sequence[str]) -> float | None:
-        """Seconds to wait after attempts that failed of these signatures, in order; None: it is given up.
+        """Seconds to wait after attempts that failed with these signatures, in order; None: give the job up.
 
-        A budget counts the failures of the last one's class, those with a budget of their own apart.
+        A budget counts the failures of the last one's class; signatures with their own budget are apart.
         """
         last = failed_of[-1]
         own = last in self.of_signature
@@ -69,7 +69,7 @@ class Retries:
 
 
 class Retrier:
-    """Decides after each failure of the jobs of a trace, and learns from what became of the others."""
+    """Decides after each failure of the jobs of a trace, and learns from what became of other jobs."""
 
     def __init__(self, retries: Retries, trace: Trace) -> None:
         self.retries = retries
@@ -77,7 +77,7 @@ class Retrier:
         self._history = RetryHistory()
 
     def pause_after(self, row: int, failed: int) -> tuple[float | None, str]:
-        """As `Retries.pause_after`, once so many attempts of `row` failed; and what the last failed of."""
+        """As `Retries.pause_after`, once `failed` attempts of `row` have failed; and why the last failed."""
         failed_of = [self.truth.signature(row, attempt) for attempt in range(failed)]
         others, user = self.retries.others, self.jobs.name_of("tenant", row)
         if others and failed > 1:
@@ -87,14 +87,14 @@ class Retrier:
         return self.retries.pause_after(failed_of), failed_of[-1]
 
     def ended(self, row: int, failed: int, in_vain: bool) -> None:
-        """`row` has ended, after so many failures; `in_vain` if its last attempt failed as well."""
+        """`row` has ended after `failed` failures; `in_vain` if its last attempt failed as well."""
         if failed and self.retries.others:
             user, before = self.jobs.name_of("tenant", row), self.truth.signature(row, failed - 1)
             self._history.note(user, row, before, self.truth.signature(row, failed) if in_vain else None)
 
 
 def retries_of(said: Retries | int | None) -> Retries:
-    """What a setting says, as one."""
+    """The retries of a setting, as a `Retries`."""
     return said if isinstance(said, Retries) else Retries.blind(said)
 
 

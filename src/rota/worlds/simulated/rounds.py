@@ -1,15 +1,15 @@
-"""The simulated world in rounds: nothing is decided between two round ends.
+"""The simulated world in rounds: the policy decides only at round ends.
 
-A round opens when the policy has answered.  Who holds what stays as it is until it ends, so what each job
-does in it, and when it stops, is known at once; a rate that ends inside is followed through its changes.  At
+A round opens when the policy has answered.  Allocations do not change until it ends, so what each job does
+in it, and when it stops, is known at once; a rate that ends inside is followed through its changes.  At
 the round end a speed model may rebase a job (`rebase`).  Jobs that finish inside a round are recorded at
 their exact moment (`Finish.EPOCH`) without asking the policy, or when the round ends (`Finish.ROUND_END`);
-either way what they held stays idle until then.  Arrivals, timers and lost nodes are seen at the next round
-end: who was done by then has ended, and all others on a node that was lost go, if it is back by then too.
+either way their devices stay idle until then.  Arrivals, timers and lost nodes are seen at the next round
+end: jobs that were done by then have ended; all others on a lost node stop, even if it is back by then.
 
-Rounds of fixed length lie at multiples of it.  A round that ends at the latest stop begins when the one
+Rounds of fixed length begin at multiples of it.  A round that ends at the latest stop begins when the one
 before ended, or, after an idle time, with the next arrival.  No round passes while nothing runs: a policy
-that leaves every job waiting is asked again at an arrival, or at the moment it asked for.
+that leaves every job waiting is called again at an arrival, or at the moment it asked for.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from rota.worlds.simulated.world import SimulatedWorld
 RESTART_S = 20.0
 """What a restart costs under `Charge.SCALED`."""
 _SPARED_S = 5.0
-"""Who leaves so much of a round unused pays nothing for it."""
+"""Seconds of a round that a job must leave unused to pay nothing for it."""
 
 # As plain integers: joining flags costs more than all the rest of a quiet round end.
 _ARRIVAL, _END, _FAILURE = int(Event.ARRIVAL), int(Event.END), int(Event.FAILURE)
 _TIMER, _ROUND = int(Event.TIMER), int(Event.ROUND)
 
 _MOST_EMPTY = 10
-"""So many rounds in a row in which nobody works are over at once, where work may be counted anew after."""
+"""Most empty rounds in a row that end at once, where a speed model may recount work after each."""
 _ROUNDING = 1e-9
 """Iterations by which a division may miss a whole number of them."""
 _FEW = 64
-"""So many jobs are worked out sooner one by one than as columns."""
+"""Up to this number of jobs, a loop over them is faster than columns."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -66,15 +66,15 @@ class RoundWorld(SimulatedWorld):
         self._changing: set[int] = set()
         """Rows whose rate ends at some work or moment."""
         self._worked: Floats = np.zeros(0)
-        """Seconds each of them works."""
+        """Seconds that each row of the round works."""
         self._ran: set[int] | None = None
-        """Who ran in the last round, where that matters; None before the first."""
+        """Rows that ran in the last round, where that matters; None before the first."""
         self._empty = 0
-        """Rounds in a row in which nobody could do anything."""
+        """Rounds in a row in which no job could do anything."""
         self._rebase: Rebase | None = getattr(self.speed, "rebase", None)
         self._targets = AttemptTargets(self._target)
         self._step = self._steps()
-        """Work of one iteration of each row, where work is counted in anything else; None if in
+        """Work of one iteration of each row, where work is counted in another unit; None if in
         iterations."""
 
     def _steps(self) -> Floats | None:
@@ -95,7 +95,7 @@ class RoundWorld(SimulatedWorld):
         return self._round_end(until_s)
 
     def _finish_inside(self) -> Batch:
-        """The next finishes of the round; without a cause, so that nobody is asked yet."""
+        """The next finishes of the round; without a cause, so that the policy is not called yet."""
         moment = self._finishes[-1][0]
         batch = Batch(moment, 0, ended=self._take_finishes(moment))
         self._cause |= _cause_of(batch.ended)
@@ -103,7 +103,7 @@ class RoundWorld(SimulatedWorld):
         return batch
 
     def _end_groups(self, batch: Batch) -> None:
-        """Who is cancelled with its group does not finish later in the round."""
+        """Drop later finishes in this round of jobs that are cancelled with their group."""
         if self._groups.members and batch.ended:
             self._groups.end_others(batch, self.state)
             over = {one.row for one in batch.ended}
@@ -154,7 +154,7 @@ class RoundWorld(SimulatedWorld):
         return max(moment, self.state.now)
 
     def _next_fault(self) -> float:
-        """When a node is lost or back next, if anybody lives who would mind; else infinite."""
+        """When a node is lost or back next, if any live job is affected by it; else infinite."""
         state = self.state
         lives = self._next < len(self._submit) or state.waiting.n or state.running.n
         return self._faults[self._fault][0] if lives and self._fault < len(self._faults) else math.inf
@@ -162,7 +162,7 @@ class RoundWorld(SimulatedWorld):
     # -- one round ---------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        """Work out what every running job does until the round ends."""
+        """Compute what every running job does until the round ends."""
         if self._dirty:
             self._settle()
         self._is_open = True
@@ -199,12 +199,12 @@ class RoundWorld(SimulatedWorld):
         self._note_finishes(stops, finishes)
 
     def _is_plain(self) -> bool:
-        """True if every job keeps its rate in this round, and nothing is charged or rounded besides."""
+        """True if every job keeps its rate in this round, and nothing else is charged or rounded."""
         rules = self.semantics
         return not (self._changing or rules.charge is Charge.SCALED or rules.clock_s)
 
     def _open_few(self, rows: list[int], begin: float, length: float) -> bool:
-        """The same for a few, number by number, which is faster; False, and nothing done, if one is stuck."""
+        """Open a round for a few rows, one by one: this is faster; False, without effect, if one is stuck."""
         is_whole, steps, round_s = self.semantics.work is Work.WHOLE_STEPS, self._step, self.round_s
         bases, rates, sinces = self.progress.of(self._rows)
         end, is_empty = -math.inf, True
@@ -240,7 +240,7 @@ class RoundWorld(SimulatedWorld):
         return True
 
     def _with_company(self, finishes: list[tuple[float, int]]) -> list[tuple[float, int]]:
-        """Moments and rows of the finishes of this round; who shares devices ends with the last there."""
+        """Moments and rows of this round's finishes; jobs that share devices end with the last of them."""
         sharers = self.state.occupancy.sharers
         if not (sharers and finishes and self.semantics.ends_with_company):
             return finishes
@@ -254,16 +254,16 @@ class RoundWorld(SimulatedWorld):
         return together
 
     def _note_end(self, end: float, begin: float, *, is_empty: bool) -> None:
-        """When the round ends; `is_empty` if nobody works."""
+        """Note when the round ends; `is_empty` if no job works in it."""
         self._end = end
         self._empty = self._empty + 1 if is_empty else 0
         if self._rebase is not None and 0 < self._empty <= _MOST_EMPTY:
-            self._end = begin  # nobody has a step to do, and the model may count anew when it is over
+            self._end = begin  # no job has a step to do, and the model may recount work after the round
 
     def _scaled(self, rows: Ints, done: Floats, finishes: Bools) -> tuple[Floats, Bools]:
-        """What is left of the work of each where restarts cost: who did not run before loses part of it.
+        """The work left to each row where restarts cost: one that did not run before loses part of it.
 
-        Nobody does in the very first round; when a job stops stays as it was.
+        No row loses any in the very first round; the moments at which jobs stop do not change.
         """
         before, self._ran = self._ran, set(rows.tolist())
         pays = self._worked > self.round_s - _SPARED_S
@@ -336,7 +336,7 @@ class RoundWorld(SimulatedWorld):
         """Write down what the jobs that still run have done."""
         progress = self.progress
         rows, running = self._rows, self.state.running
-        work = self._work[: len(rows)]  # of an empty round nothing was worked out
+        work = self._work[: len(rows)]  # nothing was computed for an empty round
         if rows is not running.sorted():
             here = [row in running for row in rows.tolist()]
             rows, work = rows[here], work[here]
@@ -349,7 +349,7 @@ class RoundWorld(SimulatedWorld):
         self._is_open = False
 
     def _rebase_all(self, rows: Ints, rebase: Rebase) -> None:
-        """Let the speed model count the work of `rows` anew."""
+        """Let the speed model recount the work of `rows`."""
         for row in rows.tolist():
             counted = rebase(row, self.progress.base.item(row), self._total[row])
             if counted is not None:
@@ -372,7 +372,7 @@ class RoundWorld(SimulatedWorld):
         until_work: float = math.inf,
         until_s: float = math.inf,
     ) -> None:
-        """A round works out its own finishes, and follows a rate that ends."""
+        """Note only rates that end: a round computes its own finishes."""
         if until_work < math.inf or until_s < math.inf:
             self._changing.add(row)
         else:

@@ -47,30 +47,30 @@ class Setting:
     speed: SpeedModel | None = None
     """How fast jobs work; None replays the durations of the trace."""
     knowledge: Mapping[str, str] = field(default_factory=dict)
-    """Source of each kind of knowledge, for instance duration -> user; the truth where not said."""
+    """Source of each kind of knowledge, for instance duration -> user; the truth where not stated."""
     providers: Sequence[Provider] = ()
-    """Providers given as objects; they go before those that `knowledge` names."""
+    """Providers given as objects; they take precedence over the sources in `knowledge`."""
     faults: Sequence[Fault] = ()
     retries: Retries | int | None = None
     """When a failing job is given up, or after how many failures; None tries as often as the trace did."""
     observation_noise: float = 0.0
     """Relative error of what providers see of running jobs."""
     can: Mapping[str, Can] = field(default_factory=dict)
-    """What jobs bear without losing their work, by workload, `*` for all others; all where not said."""
+    """What jobs can do without losing work, by workload, `*` for all others; everything where not stated."""
     autoscale: Autoscale | None = None
-    """How far the cluster may grow and shrink; None: it is as large as it is."""
+    """How far the cluster may grow and shrink; None: its size is fixed."""
     limits: TimeLimits = TimeLimits.IGNORE
     """Whether jobs end that have run for as long as was stated at submission."""
     answers: UserAnswers = field(default_factory=UserAnswers)
-    """How users answer a later deadline; by default nobody takes one."""
+    """How users answer a later deadline; by default no user takes one."""
     seed: int = 0
     until_s: float = float("inf")
     asked: Mapping[str, object] = field(default_factory=dict)
-    """Options as they were given, for the record: without them nobody could repeat the run."""
+    """Options as they were given, for the record: the run cannot be repeated without them."""
 
 
 Watch = Callable[[int], None]
-"""Is told now and then how many jobs have ended."""
+"""Called now and then with the number of jobs that have ended."""
 WATCH_EVERY = 2048
 """Events between two calls of a watch."""
 
@@ -98,7 +98,7 @@ def run(
 
 
 def _drive(loop: Loop, recorder: RunRecorder, until_s: float, watch: Watch | None) -> None:
-    """Run the loop to its end, telling `watch` how far it is.  Raises PolicyError if it gets nowhere."""
+    """Run the loop to its end, reporting to `watch`.  Raises PolicyError if there is no progress."""
     headway = Headway(loop)
     while loop.run(until_s, WATCH_EVERY):
         headway.look(len(recorder.ends))
@@ -130,7 +130,7 @@ def prepare(policy: Policy, trace: Trace, cluster: Cluster, setting: Setting) ->
         if kind not in providers:
             providers.update(make_providers({kind}, setting.knowledge, trace, cluster, speed, setting.seed))
     for kind in map(Knowledge, setting.knowledge):
-        if kind not in providers and ":" in setting.knowledge[kind]:  # a file or a number that nobody reads
+        if kind not in providers and ":" in setting.knowledge[kind]:  # a file or a number that nothing reads
             make_providers({kind}, setting.knowledge, trace, cluster, speed, setting.seed)
     return Loop(world, policy, recorder, providers=providers, seed=setting.seed), recorder
 
@@ -154,7 +154,7 @@ def _world_of(setting: Setting) -> Callable[..., SimulatedWorld]:
 
 
 def _is_elastic(trace: Trace, speed: SpeedModel | None) -> bool:
-    """Whether jobs may do their work at other rates than one: who looks back wants to know at which."""
+    """Whether jobs may work at other rates than one, which the record then has to show."""
     jobs = trace.jobs
     return speed is not None or bool((jobs.gpus_min != jobs.gpus_max).any())
 
@@ -186,7 +186,7 @@ def provenance(name: str, loop: Loop, trace: Trace, setting: Setting) -> dict[st
 
 
 def _draws(loop: Loop, setting: Setting) -> bool:
-    """Whether anything was drawn, so that another seed may end otherwise; faults are drawn elsewhere."""
+    """True if random numbers were drawn, so that another seed may differ; faults are drawn elsewhere."""
     is_noisy = any(provider.provenance is Provenance.NOISY for provider in loop.providers.values())
     return loop.seed.is_asked or is_noisy or setting.observation_noise > 0.0 or bool(setting.costs.scatter)
 
@@ -198,7 +198,7 @@ def _without(loop: Loop, trace: Trace) -> dict[str, str]:
 
 @contextmanager
 def _named(policy: str) -> Iterator[None]:
-    """Of several policies, people are told which one an error is about."""
+    """Adds to an error, where several policies run, which one it is about."""
     try:
         yield
     except PolicyError as error:
@@ -208,7 +208,7 @@ def _named(policy: str) -> Iterator[None]:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Nothing in a run forms cycles; looking for them takes a tenth of the time."""
+    """Switch garbage collection off: nothing in a run forms cycles, and the search takes 10 % of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -30,7 +30,7 @@ class Finish(StrEnum):
 
 class RoundEnds(StrEnum):
     FIXED = "fixed"  # after `round_s`
-    TICKS = "ticks"  # after `round_s`, but who runs is followed from event to event, and silent rounds pass
+    TICKS = "ticks"  # after `round_s`, but running jobs go from event to event, and silent rounds pass
     LATEST_STOP = "at the latest stop"  # when the last job of the round has done its steps
     ARRIVAL = "at an arrival"  # after `round_s`, or earlier if a job arrives
     MERGED = "merged events"  # with the next event, but not before `round_s`: closer ones are seen together
@@ -46,7 +46,7 @@ class Work(StrEnum):
 
 
 class Charge(StrEnum):
-    """Who pays for a decision."""
+    """Which jobs pay for a decision."""
 
     COSTS = "as the costs say"
     EVERYONE = "everyone"  # ElasticFlow: all jobs at each decision, as long as jobs are still to arrive
@@ -58,7 +58,7 @@ class Charge(StrEnum):
 class Restart(StrEnum):
     ANY_CHANGE = "on any change"  # of the devices a job holds
     NODE_CHANGE = "on a change of nodes"  # of how many devices on which of them
-    SHAPE_CHANGE = "on a change of shape"  # of how many devices a node, or of which type
+    SHAPE_CHANGE = "on a change of shape"  # how many devices a node has, or their type
     NEVER = "never"
 
 
@@ -79,11 +79,11 @@ class Semantics:
     """Moments are rounded up to multiples of this; 0 is continuous time."""
     epoch_clock_s: float = 0.0
     """The work at which a job's rate changes, or at which it is done, is reached at the nearest multiple of
-    this (Pollux, Sia: whole seconds); 0 is when it is reached."""
+    this (Pollux, Sia: whole seconds); 0: at the exact moment."""
     lag_s: float = 0.0
     """Time between the end of the work and the moment it is noticed."""
     ends_with_company: bool = False
-    """In rounds, who finishes beside others on the same devices is done when the last of them stops."""
+    """In rounds, a job that finishes beside others on its devices is done when the last of them stops."""
 
 
 _ELASTICFLOW = Semantics(
@@ -166,7 +166,7 @@ PRESETS: dict[str, Semantics] = {
         replace(_ELASTICFLOW, name="elasticflow-tiresias", charge=Charge.STARTED),
         # Its EDF pays nothing, and jobs end at whole seconds.
         replace(_ELASTICFLOW, name="elasticflow-edf", round_ends=RoundEnds.MERGED_ALL, clock_s=1.0),
-        # Its elastic modes stop everybody at each decision, and jobs end at a whole slot after it.
+        # Its elastic modes stop every job at each decision, and jobs end at a whole slot after it.
         replace(
             _ELASTICFLOW,
             name="elasticflow-ef",

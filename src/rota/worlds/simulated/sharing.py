@@ -1,7 +1,7 @@
 """One device shared by jobs with first claim and jobs that get what is left, in closed form.
 
-The systems that guard the first against the others control kernels every few seconds.  Here stand the rates
-on which their loops settle and how long that takes, as simulations of the loops give them.
+The systems that guard the first against the others control kernels every few seconds.  This module has the
+rates at which their loops settle and how long that takes, as simulations of the loops give them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _company(beside: Sequence[Neighbour]) -> tuple[float, int]:
 
 @dataclass(frozen=True)
 class LeftOver:
-    """Nobody is held up by a control loop: opportunistic jobs take what the others leave idle, at once."""
+    """Sharing without a control loop's delay: opportunistic jobs at once take what the others leave idle."""
 
     def pace(self, role: Role, beside: Sequence[Neighbour], at: At) -> Pace:
         use, opportunistic = _company(beside)
@@ -77,18 +77,18 @@ class Tgs:
 
 @dataclass(frozen=True)
 class AntMan:
-    """AntMan (OSDI 2020): a coordinator throttles opportunistic jobs until the other hardly feels them."""
+    """AntMan (OSDI 2020): a coordinator throttles opportunistic jobs until they hardly slow the other."""
 
     settle_s: float = 10.0
-    """How long the job with the claim feels newcomers."""
+    """Seconds for which newcomers slow the job with the claim."""
     first_loss: float = 0.15
-    """What it loses meanwhile."""
+    """Part of its rate that it loses meanwhile."""
     loss: float = 0.02
-    """What each opportunistic job costs it from then on, ..."""
+    """Part that each opportunistic job costs it from then on, ..."""
     most_loss: float = 0.05
     """... and all of them together."""
     overlap: float = 0.1
-    """What fits into its pauses besides what it leaves."""
+    """Part of the device that fits into its pauses, besides what it leaves."""
 
     def pace(self, role: Role, beside: Sequence[Neighbour], at: At) -> Pace:
         use, opportunistic = _company(beside)
@@ -104,4 +104,4 @@ class AntMan:
 
 
 SHARINGS: dict[str, DeviceSharing] = {"tgs": Tgs(), "antman": AntMan()}
-"""By the name under which a command line knows them."""
+"""Sharing models by their names on the command line."""

@@ -1,7 +1,7 @@
 """Rounds of no fixed length: steps that end with an arrival, and events merged into slots.
 
-The simulators of Tiresias (its Gandiva) and ElasticFlow look at the cluster at moments that depend on what
-happens.  `RoundEnds` names their rules; `Charge` says who pays for a decision in ElasticFlow's.
+The simulators of Tiresias (its Gandiva) and ElasticFlow look at the cluster at moments that depend on
+events.  `RoundEnds` names their rules; `Charge` says which jobs pay for a decision in ElasticFlow's.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SlotWorld(RoundWorld):
         return self._end_after(self.state.now)
 
     def _on_grid(self, begin: float, moment: float) -> float:
-        """The end of the round of fixed length in which `moment` lies; those before it pass unseen."""
+        """The end of the round of fixed length that contains `moment`; earlier rounds pass unseen."""
         if moment == math.inf:
             return math.inf
         return begin + max(1, math.ceil((moment - begin) / self.round_s - 1e-9)) * self.round_s
@@ -134,7 +134,7 @@ class SlotWorld(RoundWorld):
             self._pay_late(running, started)
 
     def _count(self) -> bool:
-        """Count a round; true if all trainers restart in it: every so many rounds as a slot has seconds."""
+        """Count a round; true if all trainers restart in it: every N rounds, for slots of N seconds."""
         restarts = self._opened > 0 and self._opened % self.round_s == 0
         self._opened += 1
         return restarts
@@ -166,9 +166,9 @@ class SlotWorld(RoundWorld):
             self._forgive(now)
 
     def _forgive(self, now: float) -> None:
-        """What is left of a standstill at the end of a round is forgotten.
+        """Drop what is left of a standstill at the end of a round.
 
-        ElasticFlow's simulator takes the overhead off the seconds of the round, down to none, and clears it.
+        ElasticFlow's simulator subtracts the overhead from the round's seconds, down to 0, and clears it.
         """
         running = self.state.running.sorted()
         for row in running[self.progress.since[running] > now].tolist():

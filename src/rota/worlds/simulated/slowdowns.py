@@ -32,16 +32,16 @@ class Slowdowns:
     spread: ByWorkload = field(default_factory=dict)
     """Rate of a workload on more nodes than it needs, relative to the fewest."""
     levels: Mapping[str, ByWorkload] = field(default_factory=dict)
-    """The same by level of the cluster, above its nodes or inside them: on more racks, or sockets, than it
+    """Slowdown by level of the cluster, above its nodes or inside them: on more racks, or sockets, than a job
     needs; the widest such level counts."""
     colocation: float = 1.0
     """Rate of a packed job relative to its share of the device, for each job beside it."""
     company: Interference | None = None
-    """How workloads bear each other; None leaves it to `colocation`."""
+    """How workloads slow each other down; None leaves it to `colocation`."""
     sharing: DeviceSharing | None = None
-    """Who gets what of a device on which some have a claim and others none; None keeps to the shares."""
+    """How a device is split among jobs with a claim on it and jobs without; None keeps to the shares."""
     hosts: HostTable = field(default_factory=dict)
-    """Speeds by CPU cores and memory for each GPU; workloads without an entry do not mind."""
+    """Speeds by CPU cores and memory for each GPU; workloads without an entry do not depend on them."""
     servers: ServedTable = field(default_factory=dict)
     """Speeds by parameter servers and workers; workloads without an entry have no servers."""
 
@@ -68,9 +68,9 @@ class Efficiency:
         self.knowledge: Mapping[Knowledge, Provider] = {
             kind: Given(kind, value) for kind, value in values.items() if kind in SLOWING
         }
-        """What policies may be told of it; nothing of what nobody has said anything about."""
+        """What policies may know of it; kinds that nothing was stated about are left out."""
         self.use: Floats = values.get(Knowledge.UTILISATION, np.ones(len(jobs)))
-        """Part of its devices that each job keeps busy alone: all, where nobody says otherwise."""
+        """Part of its devices that each job keeps busy alone: all, unless stated otherwise."""
         self._by_use = Knowledge.UTILISATION in (told or {})
         self._closeness: Closeness | None = None
         self._hosts: list[HostSpeeds | None] = []
@@ -78,17 +78,17 @@ class Efficiency:
             self._closeness = Closeness(cluster, values[Knowledge.PLACEMENT].shared["rates"])
             self._class: list[int] = values[Knowledge.PLACEMENT].by_row["class"].tolist()
         if Knowledge.HOSTS in values:
-            speeds = [*speeds_of(values[Knowledge.HOSTS]), None]  # the last is of those who do not mind, -1
+            speeds = [*speeds_of(values[Knowledge.HOSTS]), None]  # the last is for jobs that do not mind, -1
             self._hosts = [speeds[number] for number in values[Knowledge.HOSTS].by_row["class"].tolist()]
         self._served: list[Served | None] = []
         if Knowledge.SERVERS in values:
             served = [*served_of(values[Knowledge.SERVERS]), None]  # the last is of those without servers, -1
             self._served = [served[number] for number in values[Knowledge.SERVERS].by_row["class"].tolist()]
         self.places = bool(self._closeness or self._hosts or self._served)
-        """True if it matters where a job lies."""
+        """True if the speed depends on where a job is placed."""
 
     def of(self, row: int, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
-        """What is left of the rate on as many whole GPUs, in [0, 1], and until when."""
+        """The part of the rate on as many whole GPUs that is left, in [0, 1], and until when."""
         pace = _FULL
         if grant.role is not Role.ALONE or grant.share != 1.0:
             pace = self._shared(row, grant, beside, at)
@@ -126,7 +126,7 @@ class Efficiency:
         return rate * self.slowdowns.colocation ** len(beside) if measured is None else measured
 
     def _measured(self, row: int, beside: Sequence[Grant]) -> float | None:
-        """What is known of this workload beside the others."""
+        """The measured rate of this workload beside the others."""
         if self._by_use and beside:
             asked = self.use.item(row) + sum(self.use.item(other.job) for other in beside)
             return Interference().of_use(asked)
@@ -136,7 +136,7 @@ class Efficiency:
         return self.slowdowns.company.rate(self.jobs.name_of("workload", row), others)
 
     def _divided(self, sharing: DeviceSharing, grant: Grant, beside: Sequence[Grant], at: At) -> Pace:
-        """The device on which it gets least sets the pace; it may change with any of them."""
+        """The rate on the device where the job gets least, which sets the pace; any device may end it."""
         paces = [
             sharing.pace(
                 grant.role,
@@ -162,7 +162,7 @@ def _check_levels(slowdowns: Slowdowns, cluster: Cluster) -> None:
 
 
 def _stated(jobs: JobTable, cluster: Cluster, slowdowns: Slowdowns) -> dict[Knowledge, Any]:
-    """What `slowdowns` say of these jobs, as policies are told it."""
+    """What `slowdowns` say of these jobs, in the form that policies receive."""
     stated: dict[Knowledge, Any] = {}
     if slowdowns.company is not None:
         stated[Knowledge.UTILISATION] = _use(jobs, slowdowns.company)
@@ -184,14 +184,14 @@ def _use(jobs: JobTable, company: Interference) -> Floats:
 
 
 def companies(grant: Grant, beside: Sequence[Grant]) -> Sequence[Sequence[Grant]]:
-    """Those of `beside` on each device of `grant`; on all of them at once if that makes no difference."""
+    """Grants in `beside` on each device of `grant`; on all devices at once if that makes no difference."""
     if len(beside) < 2 or len(grant.devices) < 2:
         return [beside]
     return [_on(device, grant, beside) for device in grant.devices]
 
 
 def _on(device: int, grant: Grant, beside: Sequence[Grant]) -> Sequence[Grant]:
-    """Those of `beside` who are on this device of `grant`."""
+    """The grants in `beside` that are on this device of `grant`."""
     return beside if len(grant.devices) == 1 else [other for other in beside if device in other.devices]
 
 

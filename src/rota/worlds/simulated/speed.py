@@ -3,7 +3,7 @@
 A speed model returns a rate, the progress at which it changes and the moment at which it does, so that
 between two events every rate is constant.  Work is counted in the model's unit: seconds at the requested
 allocation here.  A model that counts anything else has an attribute `per_s`: the work of each job in such a
-second, NaN for a job whose rate there is not always the same.
+second, NaN for a job whose rate there varies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns
 
 
 class SpeedModel(Protocol):
-    """Rate of a job, given what it holds and who is beside it."""
+    """Rate of a job, given what it holds and which jobs are beside it."""
 
     def total(self, trace: Trace) -> Floats:
         """Work each job has to do."""
@@ -51,7 +51,7 @@ class FixedDuration:
 
     @cached_property
     def knowledge(self) -> Mapping[Knowledge, Provider]:
-        """What this world is made of.  That speed goes by GPUs alone is assumed: nobody measured it."""
+        """What this world is made of.  That speed depends on GPUs alone is assumed, not measured."""
         return {
             **self.efficiency.knowledge,
             Knowledge.THROUGHPUT: uniform_throughput(self.jobs, self.cluster, Provenance.ASSUMED),

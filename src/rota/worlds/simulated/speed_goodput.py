@@ -96,7 +96,7 @@ class GoodputSpeed:
 
     The batch is the one that the grant names; otherwise, of a job that asks for a batch and names no range,
     that one; otherwise the job takes the best for what it holds and the epoch it is in, within its range and
-    the profile's, anew with every change, whatever the policy knows of batches.  Across several types the
+    the profile's, again at every change, whatever the policy knows of batches.  Across several types the
     slowest sets the pace.
 
     A job has to do as many iterations at its first batch size as the trace states; without that, what it does
@@ -130,7 +130,7 @@ class GoodputSpeed:
         }
 
     def _told(self, table: GoodputTable, cluster: Cluster) -> Table:
-        """The profiles, as policies are told them."""
+        """The profiles, in the form that policies receive."""
         used = {id(profile): profile for profile in self._profiles}
         number = {key: i for i, key in enumerate(used)}
         of_row = np.array([number[id(profile)] for profile in self._profiles], dtype=np.int64)
@@ -172,7 +172,7 @@ class GoodputSpeed:
         )
 
     def _done_in(self, row: int, seconds: float) -> float:
-        """Progress on the GPUs it asked for after so many seconds."""
+        """Progress of `row` after `seconds` on the GPUs it asked for."""
         ends, done, phase = self._profiles[row].ends, 0.0, 0
         while (rate := self.goodputs.asked(row, phase, self._fastest[row])) * seconds > ends[phase] - done:
             seconds -= (ends[phase] - done) / rate
@@ -189,7 +189,7 @@ class GoodputSpeed:
 
 
 def seconds_for(ends: Sequence[float], rates: Sequence[float], examples: float) -> float:
-    """Seconds for so many examples at the rate of each phase, of which these are the ends."""
+    """Seconds for `examples` examples at the rate of each phase; `ends` are the ends of the phases."""
     seconds, done = 0.0, 0.0
     for end, rate in zip(ends, rates, strict=True):
         seconds += max(min(end, examples) - done, 0.0) / rate
@@ -198,7 +198,7 @@ def seconds_for(ends: Sequence[float], rates: Sequence[float], examples: float) 
 
 
 def _refuse_standstill(jobs: JobTable, rates: Floats, source: str) -> None:
-    """A job that cannot run on any type it accepts would wait for ever."""
+    """Refuse a job that cannot run on any type it accepts: it would wait for ever."""
     idle = np.flatnonzero(~rates.any(axis=1))
     if len(idle):
         row = int(idle[0])
@@ -226,7 +226,7 @@ def _batch(
     wanted: float | None,
     least: float,
 ) -> BatchSplit | None:
-    """The batch as it is wanted; without a wish the best that is not below `least`, None if none will do."""
+    """The requested batch; without a request the best that is not below `least`, None if none will do."""
     if wanted is not None:
         return profile.limits.split(gpus, wanted)
     best = profile.best(fit, noise, nodes, gpus, least)

@@ -2,7 +2,7 @@
 
 `RegimeSpeed` changes the batch size where an epoch ends, and counts work in samples.  `StepRegimeSpeed`
 counts it in iterations and changes the batch size at the end of a round, as Shockwave's simulator does.
-Both remember where each job is, so that each run has one of its own (`fresh`).
+Both remember where each job is, so each run uses its own copy (`fresh`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RegimeSpeed(ThroughputSpeed):
         return self.facts.alone_s
 
     def fresh(self) -> Self:
-        """The same at the beginning of a run."""
+        """A copy for the beginning of a run."""
         new = copy(self)
         new._begin()
         return new
@@ -84,7 +84,7 @@ class RegimeSpeed(ThroughputSpeed):
         }
 
     def _count(self) -> None:
-        """How much work there is."""
+        """All the work of each job."""
         self.iterations = np.array([course.epochs for course in self.facts.courses]) * self.per_epoch
 
     def _work_per_epoch(self) -> Floats:
@@ -116,7 +116,7 @@ class RegimeSpeed(ThroughputSpeed):
         return Pace(rate * batch, ends * course.samples, until_s)
 
     def _use(self, row: int, batch: float) -> None:
-        """`row` works with this batch size from now on."""
+        """Set the batch size with which `row` works from now on."""
         if batch != self.batch_now.item(row):
             self.batch_now[row] = batch
             self.rates[row] = self.facts.rates[row][batch]
@@ -127,7 +127,7 @@ class RegimeSpeed(ThroughputSpeed):
         return Sight(batch_size=self.batch_now.item(row))
 
     def note(self, row: int, epochs: float) -> None:
-        """So many epochs of `row` are done: count the whole ones, and the present one, by mode."""
+        """`row` has done `epochs` epochs: count the whole ones, and the present one, by mode."""
         modes, course = self.facts.modes[row], self.facts.courses[row]
         for epoch in range(self.epoch.item(row), int(min(epochs, course.epochs - 1.0)) + 1):
             self.seen[row, modes[course.at(epoch)]] += 1.0
@@ -142,8 +142,8 @@ class StepRegimeSpeed(RegimeSpeed):
     """Rate in iterations per second; programs ask for other batch sizes, and get them at the end of a round.
 
     What a program asks for at the end of a round it gets at the end of the next in which it runs.  The epochs
-    it has to do remain: those that are done, a begun one included, and all there are count in new iterations.
-    Who has done more than there is by that fails round after round, and is done when the fifth begins.
+    it has to do remain: epochs done, a begun one included, and epochs in all count in new iterations.
+    A job that has done more than there is by that count fails every round, and is done when the fifth begins.
     What is left to do counts at the present batch size, to policies as well, which see that such a job has
     done more than there is.
     """
@@ -153,7 +153,7 @@ class StepRegimeSpeed(RegimeSpeed):
         self._wishes: dict[int, float] = {}
         """Batch sizes that jobs have asked for."""
         self._failed: dict[int, int] = {}
-        """Rounds in which jobs that have more than enough have failed so far."""
+        """Rounds failed so far by jobs that have done more than there is."""
 
     def _count(self) -> None:
         self.iterations = self.facts.iterations.copy()
@@ -180,7 +180,7 @@ class StepRegimeSpeed(RegimeSpeed):
         return ThroughputSpeed.pace(self, row, grant, beside, at)
 
     def rebase(self, row: int, done: float, total: float) -> tuple[float, float] | None:
-        """The end of a round: what was asked for happens, then the program may ask for something else."""
+        """The end of a round: the requested change happens, then the program may request another."""
         if row in self._failed:
             self._failed[row] += 1
             if self._failed[row] < FAILED_ROUNDS - 1:
@@ -288,7 +288,7 @@ class _Facts:
 
 
 class _Follows(Provides):
-    """What the world is now, asked anew each time."""
+    """What the world is now, read again each time."""
 
     learns = True
 

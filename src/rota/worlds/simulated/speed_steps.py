@@ -1,4 +1,4 @@
-"""Speed by what was measured: seconds of a step by how the GPUs lie, progress by epoch and batch size.
+"""Speed by what was measured: seconds of a step by placement of the GPUs, progress by epoch and batch size.
 
 The truth of Pollux' and Sia's simulators.  Work is counted in examples at the smallest batch size
 (`rota.knowledge.goodput`), so that its rate changes with every epoch; a job is done with the last.
@@ -80,14 +80,14 @@ class StepTableSpeed:
         }
 
     def fresh(self) -> Self:
-        """The same at the beginning of a run: what is left of jobs follows one run."""
+        """A copy for the beginning of a run: what is left of jobs belongs to one run."""
         new = copy(self)
         new.__dict__.pop("knowledge", None)
         new.batch_now, new._sights, new._last = np.full(len(self.workloads), math.nan), {}, {}
         return new
 
     def _classes(self) -> tuple[list[StepClass], Ints]:
-        """Jobs alike in workload, GPUs and batch, each on the type on which they are fastest; the class of
+        """Jobs with equal workload, GPUs and batch, each on the type on which they are fastest; the class of
         each row."""
         codes: dict[tuple[object, ...], int] = {}
         classes: list[StepClass] = []
@@ -128,7 +128,7 @@ class StepTableSpeed:
         return self._sights.get(row, Sight())
 
     def on(self, row: int, epoch: int, grant: Grant) -> _Found:
-        """Examples at M0 per second under `grant`, and how the steps look; 0 where nobody measured."""
+        """Examples at M0 per second under `grant`, and how the steps look; 0 where not measured."""
         last = self._last.get(row)
         if last is None or last[0] is not grant:
             last = self._last[row] = grant, self._courses_on(row, grant)
@@ -142,12 +142,12 @@ class StepTableSpeed:
         return [self._course(row, kind, shape, self._wanted(row, grant)) for kind in sorted(kinds)]
 
     def _wanted(self, row: int, grant: Grant) -> float | None:
-        """The batch size that is asked for, by the grant or by the job."""
+        """The requested batch size, by the grant or by the job."""
         batch_size = self.jobs.batch_size.item(row) if math.isnan(grant.batch_size) else grant.batch_size
         return None if math.isnan(batch_size) else batch_size
 
     def _course(self, row: int, kind: int, shape: tuple[int, ...], wanted: float | None) -> list[_Found]:
-        """What a job like `row` does in each of its epochs on GPUs of one type that lie so."""
+        """What a job like `row` does in each of its epochs on GPUs of one type with this placement."""
         key = self.jobs.workload.item(row), kind, shape, wanted
         course = self._found.get(key)
         if course is None:
@@ -207,7 +207,7 @@ class StepTableSpeed:
 def _course(
     workload: MeasuredWorkload, times: StepTable, shape: tuple[int, ...], wanted: float | None
 ) -> list[_Found]:
-    """Goodput and sight of a workload in each epoch, on GPUs of one type; 0 where nobody measured."""
+    """Goodput and sight of a workload in each epoch, on GPUs of one type; 0 where not measured."""
     gpus, epochs = sum(shape), workload.epochs
     batch = workload.split(times, gpus, workload.usual(times, gpus) if wanted is None else wanted)
     seconds, total = times.at(shape, batch.local), batch.total(gpus)

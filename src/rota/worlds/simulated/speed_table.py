@@ -33,14 +33,14 @@ from rota.worlds.simulated.slowdowns import Efficiency, Slowdowns, companies
 
 _ALONE = Role.ALONE
 _LONGEST_S = 10 * 365 * 86400.0
-"""Nobody's job takes so long alone."""
+"""No job takes longer than this alone."""
 
 
 class ThroughputSpeed:
     """Rate by workload, GPU type and number of GPUs, from a table.
 
-    Across several types the slowest sets the pace.  A number of GPUs that nobody measured is taken on a line
-    between its neighbours, and policies are told the concave curve over what was measured on the type on
+    Across several types the slowest sets the pace.  Unmeasured numbers of GPUs are interpolated linearly
+    between their neighbours, and policies get the concave curve over what was measured on the type on
     which the job is fastest.  Two packed jobs run as the table measured them together;
     otherwise shares, company, spread and hosts slow a job down as they do in a world of fixed durations.
     """
@@ -52,7 +52,7 @@ class ThroughputSpeed:
         self.type_names = cluster.type_names
         self.rates = table.of_jobs(trace.jobs, cluster)
         self.jobs = only_where_measured(trace.jobs, self.rates, cluster)
-        """The jobs of the trace, on types and in sizes that the table knows: a run is to be about these."""
+        """The jobs of the trace, limited to types and sizes in the table: the run should use these."""
         self._type_of: list[int] = cluster.device_type.tolist()
         self._kind_of: dict[tuple[int, ...], int | None] = {}
         """Type of the devices that jobs have had together; None if there were several."""
@@ -79,7 +79,7 @@ class ThroughputSpeed:
         self.knowledge: Mapping[Knowledge, Provider] = knowledge
 
     def _refuse_endless(self, trace: Trace, cluster: Cluster) -> None:
-        """A rate at which a job would take a life is a slip of units, and rounds would not end."""
+        """Refuse rates at which a job would take years: a mistake in units, and rounds would not end."""
         fits = trace.jobs.gpus[:, None] <= np.bincount(cluster.device_type, minlength=len(self.type_names))
         best = np.where(fits, self.rates, 0.0).max(axis=1, initial=0.0)
         length_s = np.divide(self.iterations, best, out=np.zeros(len(trace)), where=best > 0.0)
@@ -94,7 +94,7 @@ class ThroughputSpeed:
         )
 
     def _no_larger_than_measured(self, jobs: JobTable) -> JobTable:
-        """`jobs`, of which those of several sizes grow no larger than was measured."""
+        """`jobs`, with the largest sizes of those of several sizes cut to what was measured."""
         kinds = self.rates.argmax(axis=1).tolist()
         sizes = [self._by_size[code][kind] for code, kind in zip(self._codes, kinds, strict=True)]
         largest = np.maximum([max(size, default=0) for size in sizes], jobs.gpus)
@@ -113,7 +113,7 @@ class ThroughputSpeed:
 
     @property
     def guessed(self) -> dict[str, list[int]]:
-        """Numbers of GPUs that jobs may be given and nobody measured, by workload."""
+        """Unmeasured numbers of GPUs that jobs may be given, by workload."""
         guessed: dict[str, set[int]] = {}
         for row in np.flatnonzero(self.jobs.gpus_max > self.jobs.gpus_min).tolist():
             measured = self._by_size[self._codes[row]][int(self.rates[row].argmax())]
@@ -130,9 +130,9 @@ class ThroughputSpeed:
         return self.iterations
 
     def lasting(self, row: int, grant: Grant) -> float:
-        """The rate of `row`, alone on as many whole devices as it asks for, which nothing ends.
+        """The rate of `row`, alone on as many whole devices as it asks for, that holds until its end.
 
-        NaN where more is to be looked at: several types, shares, placement.
+        NaN where more matters: several types, shares, placement.
         """
         if grant[3] is not _ALONE or grant[2] != 1.0 or self.efficiency.places:
             return math.nan

@@ -2,9 +2,9 @@
 
 The inside of a job in the simulators of Pollux (OSDI 2021) and Sia (SOSP 2023).  A job times its steps on
 every configuration it runs on, fits the seven parameters of step times on that type of GPU (`step_fit`), and
-takes the batch that is best by its own fit: when it comes to other GPUs, when an epoch ends, and at each
+takes the batch that is best by its own fit: when it gets other GPUs, when an epoch ends, and at each
 tick at which something is new.  Before it has timed a step there it takes the smallest batch its GPUs share.
-What it has learnt is what policies are told: fits, statistics of the gradient, how many GPUs it was timed on.
+Policies receive what it has learnt: fits, statistics of the gradient, the number of GPUs it was timed on.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from rota.worlds.simulated.stretches import Sight
 
 
 class BatchBounds(StrEnum):
-    """Whose jobs: what bounds the batch of one GPU."""
+    """Which system's jobs: what bounds the batch of one GPU."""
 
-    POLLUX = "pollux"  # what any placement of that type bears
-    SIA = "sia"  # what the very placement bears
+    POLLUX = "pollux"  # what any placement of that type allows
+    SIA = "sia"  # what this very placement allows
 
 
 @dataclass
@@ -57,9 +57,9 @@ class _Running:
     done: float
     now: float
     timed: tuple[int, BatchSplit] | None = None
-    """Epoch and batch that it knows all about."""
+    """Epoch and batch that it has timed completely."""
     heard: float = -math.inf
-    """When it was last noted what it saw, before it was asked anything."""
+    """When its observations were last noted before its rate was read."""
 
 
 class TunedSpeed(StepTableSpeed):
@@ -90,7 +90,7 @@ class TunedSpeed(StepTableSpeed):
         return {**super().knowledge, Knowledge.GOODPUT: self.learnt}
 
     def fresh(self) -> Self:
-        """The same at the beginning of a run, when no job has learnt anything."""
+        """A copy for the beginning of a run, when no job has learnt anything."""
         new = super().fresh()
         new._running, new.learnt = {}, Learnt(new.workloads, new._types)
         return new
@@ -113,7 +113,7 @@ class TunedSpeed(StepTableSpeed):
         return Pace(goodput * factor, epochs.ends[epoch], until_s)
 
     def _follow(self, row: int, grant: Grant, at: At) -> _Running:
-        """How `row` works from now on, having noted what it saw since it was last asked."""
+        """How `row` works from now on, after noting what it saw since the last call."""
         own = self._running.get(row)
         if own is None or own.devices != grant.devices:
             shape = shape_of(Counter(self._node_of[device] for device in grant.devices).values())
@@ -129,9 +129,9 @@ class TunedSpeed(StepTableSpeed):
         return own
 
     def hear(self, rows: Iterable[tuple[int, float]], now: float) -> None:
-        """`rows`, which have done so much work by now, are about to be asked for their rates.
+        """The rates of `rows`, given with the work each has done by `now`, are about to be read.
 
-        What they have seen is noted at once, so that one fit does for all of them.
+        What they have seen is noted in one go, so that a single fit serves all of them.
         """
         for row, done in rows:
             own = self._running.get(row)
@@ -145,7 +145,7 @@ class TunedSpeed(StepTableSpeed):
         return times
 
     def _time(self, row: int, own: _Running) -> None:
-        """It has worked for a while: the job has timed its steps, and knows the noise of its gradient."""
+        """Note that a job has worked for a while: it has timed its steps and measured its gradient noise."""
         own.timed = own.epoch, own.batch
         seconds = self._times(row, own).at(own.shape, own.batch.local)
         noise = self.workloads[row].epochs.noise(own.batch.total(sum(own.shape)), own.epoch)
@@ -157,7 +157,7 @@ class TunedSpeed(StepTableSpeed):
     # -- the batch ---------------------------------------------------------------------------------
 
     def _choose(self, row: int, own: _Running, named: float) -> BatchSplit:
-        """The batch that is named, or the best by what the job knows, as the authors' jobs take it."""
+        """The named batch, or the best by the job's own fit, as the authors' jobs choose it."""
         workload, times, gpus = self.workloads[row], self._times(row, own), sum(own.shape)
         if not math.isnan(named):
             return workload.split(times, gpus, named)

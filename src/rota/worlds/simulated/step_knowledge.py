@@ -1,4 +1,4 @@
-"""What a world of measured step times can tell policies: curves by number of GPUs, and what is left to do."""
+"""What policies can know in a world of measured step times: curves by number of GPUs, and work left."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What can be seen of running jobs in a simulation: the work of each stretch of constant rate.
 
-A stretch is told twice at most: when somebody asks while it lasts, and the rest of it when it is over.  So
-what is told grows with what happens, however long a job runs and however often somebody asks.
+A stretch is reported at most twice: on request while it lasts, and the rest of it when it is over.  So the
+reports grow with what happens, not with how long a job runs or how often a policy asks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Stretch(NamedTuple):
 
 
 def unseen(row: int) -> Sight:
-    """Of a speed model that knows nothing of steps."""
+    """The sight of a speed model without steps."""
     return Sight()
 
 
@@ -57,7 +57,7 @@ class Stretches:
         seed: int,
         sight: Callable[[int], Sight] = unseen,
     ) -> None:
-        """`total` tells all that a row has to do, `sight` of its steps at its present rate.
+        """`total` gives all the work of a row, `sight` how its steps look at its present rate.
 
         `steps` if work is counted in steps; `noise` is the relative error of what is seen.
         """
@@ -69,11 +69,11 @@ class Stretches:
         self._random = np.random.default_rng(seed)
         self._last: dict[int, Stretch] = {}
         self._untold: set[int] = set()
-        """Rows whose present stretch nobody has heard of."""
+        """Rows whose present stretch has not been reported."""
         self._seen: list[Observation] = []
 
     def begin(self, row: int, grant: Grant, since_s: float, work: float) -> None:
-        """`row` has done so much `work`, and works on `grant` from `since_s` on, which may lie ahead."""
+        """`row` has done `work`, and works on `grant` from `since_s` on, which may lie in the future."""
         self._last[row] = Stretch(grant, since_s, work, self.sight(row))
         self._untold.add(row)
 
@@ -85,7 +85,7 @@ class Stretches:
             self._note(row, stretch, now, work)
 
     def take(self, now: float, done: Callable[[int, float], float]) -> list[Observation]:
-        """What nobody was told; `done` gives the work of a row at a moment."""
+        """Observations not reported so far; `done` gives the work of a row at a moment."""
         for row in sorted(self._untold):
             stretch = self._last[row]
             if now > stretch.since_s:

@@ -1,6 +1,6 @@
-"""Failures of gangs that are tried on fewer devices than they ask for: they come as soon as on all of them.
+"""Failures of gangs tried on fewer devices than they ask for: they come as soon as on all of them.
 
-What a program does wrong it does in the same step, whoever takes part; only its work takes longer.
+A program fails in the same step on any number of devices; only its work takes longer.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from rota.model.grants import Grant
 
 
 class Strikes:
-    """When the jobs that are tried will fail; `failures` has the seconds of each job's failing attempts."""
+    """When jobs tried on fewer devices will fail; `failures`: seconds of each job's failing attempts."""
 
     def __init__(self, failures: Mapping[int, Sequence[float]]) -> None:
         self._failures = failures
         self._at_s: dict[int, float] = {}
 
     def at_s(self, row: int, grant: Grant, asked: int, failed: int, since: float) -> float:
-        """When `row`, which starts to work at `since` and has failed so often, fails on `grant`.
+        """When `row`, which starts to work at `since` after `failed` failures, fails on `grant`.
 
         Infinite if it is to succeed, or has what it asked for: then it fails at its work.
         """

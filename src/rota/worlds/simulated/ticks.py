@@ -1,9 +1,9 @@
-"""The simulated world by ticks: jobs go from event to event, policies look every so many seconds.
+"""The simulated world by ticks: jobs go from event to event, policies are called at fixed intervals.
 
-Between two ticks jobs pass their epochs, and end, at whole seconds (`Semantics.epoch_clock_s`); nobody is
-asked.  At a tick the policy sees who has come and what has become free since the last.  A tick at which there
-is no news and for which nobody has asked passes unseen, so that idle hours cost nothing; a policy that wants
-to look at each of them asks to be woken.
+Between two ticks jobs pass their epochs, and end, at whole seconds (`Semantics.epoch_clock_s`); no policy is
+called.  At a tick the policy sees which jobs have come and what has become free since the last.  A tick
+without news that no policy asked for is skipped, so that idle hours cost nothing; a policy that wants to
+look at each of them asks to be woken.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TickWorld(SimulatedWorld):
         return self._look(tick, until_s)
 
     def _settle(self) -> None:
-        """As in the world of events; a model whose jobs learn hears of all of them first."""
+        """As in the event world; a model whose jobs learn first receives all of them."""
         hear = getattr(self.speed, "hear", None)
         if hear is not None:
             now, done = self.state.now, self.progress.done
@@ -62,7 +62,7 @@ class TickWorld(SimulatedWorld):
         return tick if tick >= moment else tick + self.tick_s
 
     def _between(self, end: float) -> Batch:
-        """Epochs and jobs that end between two ticks, or just before one; nobody is asked."""
+        """Epochs and jobs that end between two ticks, or just before one; the policy is not called."""
         batch = Batch(self._clean(end), Event.NONE)
         batch.ended = self._finished(batch.now, end)
         if not batch.ended:
@@ -99,10 +99,10 @@ class TickWorld(SimulatedWorld):
     # -- the clock of the epochs -------------------------------------------------------------------
 
     def _nearest(self, row: int, since: float, rate: float, work: float) -> float:
-        """As in the world of events; but what lies beyond a tick comes after it, if rounding takes it there.
+        """As in the event world, but an end that rounding moves beyond a tick comes after the tick.
 
-        The authors' loop goes on where a tick ended, and sees what is nearer to it than half a second ahead
-        only then: at the same second, but when the policy has decided.
+        The authors' loop resumes where a tick ended, and sees ends less than half a second after it only
+        then: in the same second, but after the policy has decided.
         """
         self._goal[row] = work
         clock, now = self.semantics.epoch_clock_s, self.state.now

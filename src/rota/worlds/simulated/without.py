@@ -1,4 +1,4 @@
-"""What a policy went without in a run: what it goes by, and neither the trace nor a table says."""
+"""Knowledge that a policy uses but lacked in a run, as neither the trace nor a table has it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ GIVE: Mapping[Knowledge, tuple[str, str]] = {
     Knowledge.UTILISATION: ("how busy a job keeps its GPUs", "--slowdowns utilisation=0.5"),
     Knowledge.SKEW: ("models whose tensors are known", "the column workload, such as vgg19"),
 }
-"""By kind that a trace of durations does not tell: its name, and what to give."""
+"""For each kind that a trace of durations does not contain: its name, and the option that gives it."""
 
 
 def went_without(
     policy: Policy, providers: Mapping[Knowledge, Provider], jobs: JobTable, speed: SpeedModel
 ) -> dict[str, str]:
-    """What `policy` goes by and was not told, and for each of these what to give.
+    """The knowledge that `policy` uses and did not get, with the option that gives each.
 
-    The speed model of the world is what tells it of speeds; what is assumed, or learnt from a world that has
-    no such thing, does not count.
+    Speeds come from the speed model of the world; what is assumed, or learnt from a world without a speed
+    model, does not count.
     """
     return dict(_lacks(policy, providers, jobs, speed))
 
@@ -56,12 +56,12 @@ def _lacks(
 
 
 def _is_told(offered: Provider | None) -> bool:
-    """Whether the world itself is made of such a thing."""
+    """True if the world itself is built on this kind of knowledge."""
     return offered is not None and offered.provenance is not Provenance.ASSUMED
 
 
 def _is_said(provider: Provider | None) -> bool:
-    """Whether a user's file says it."""
+    """True if a user's file states it."""
     return provider is not None and provider.provenance is Provenance.USER
 
 

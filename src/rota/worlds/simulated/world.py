@@ -1,8 +1,8 @@
 """The simulated world: jumps from event to event, exactly.
 
-Between two events every rate is constant, so it is known when a rate is set when the job ends or its rate
-changes: at some work, or at a moment.  The nearest of these ends lie in a heap, up to a horizon: where jobs
-take turns, others move before they come.  An entry that is not the end of its job any more is void.
+Between two events every rate is constant, so when a rate is set it is known when the job ends or its rate
+changes: at some work, or at a moment.  The nearest of these ends are in a heap, up to a horizon: where jobs
+take turns, later ends move before they come.  An entry that no longer is the end of its job is void.
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ _END_OF: Final = {
 }
 
 MOST_IN_VAIN: Final = 10_000
-"""After so many questions of a policy in a row that change nothing, with nothing to come, a run is over."""
+"""Calls of a policy in a row that change nothing after which, with no event to come, a run is over."""
 
 
 SAME_S: Final = 1e-6
-"""Two moments are one if no more lies between them: that is rounding.  Work of so little time is done."""
+"""Seconds up to which two moments are the same, by rounding; work of no more time counts as done."""
 FEW_ENDS: Final = 32
-"""The heap of the nearest ends begins with so many of them, or with an eighth of all."""
+"""Entries with which the heap of the nearest ends begins, unless an eighth of all is used."""
 HEAP_LEAST: Final = 256
-"""Up to so many entries of the heap, void and far ones do no harm."""
+"""Entries up to which void and far ones in the heap do no harm."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -110,8 +110,8 @@ class SimulatedWorld:
         self.speed: SpeedModel = speed or FixedDuration(trace.jobs, cluster)
         per_s: Floats | None = getattr(self.speed, "per_s", None)
         self._per_s: list[float] = [1.0] * n if per_s is None else per_s.tolist()
-        """Work of each job in a second at its request: 1 where work is counted in such seconds, NaN where the
-        rate there is not always the same."""
+        """Work of each job per second at its request: 1 where work is counted in such seconds, NaN where the
+        rate there varies."""
         self.progress = Progress(n, per_s, getattr(self.speed, "batch_now", None))
         self.abilities = Abilities(trace.jobs, self.progress, can or {})
         self._to_speak: dict[int, int] = self.abilities.late
@@ -126,10 +126,10 @@ class SimulatedWorld:
         self._submit: list[float] = [self._tick(t) for t in trace.jobs.submit_s.tolist()]
         self._next = 0
         self._ends = np.full(n, math.inf)
-        """When the attempt of each job ends or its rate changes; infinite if it never does, as it is."""
+        """When the attempt of each job ends or its rate changes; infinite if it never will as things are."""
         self._moment_of: Cells[float] = cells(self._ends)
         self._heap: list[tuple[Any, ...]] = []  # moment, row
-        self._heap_most = HEAP_LEAST  # entries at which it is made anew
+        self._heap_most = HEAP_LEAST  # entries at which it is rebuilt
         self._horizon_s = math.inf  # up to which all ends are in the heap
         self._failed: dict[int, int] = {}  # attempts that failed so far, where there are any
         self._attempts = [self._attempt(row) for row in range(n)] if self._failures else self._total
@@ -137,39 +137,39 @@ class SimulatedWorld:
         self._strikes = Strikes(self._failures)
         self._dirty: set[int] = set()
         self._suspended: dict[int, Resident] = {}
-        """Jobs in the memory of the hosts on which they would resume."""
+        """Jobs suspended in the memory of the hosts on which they would resume."""
         self._last_user: dict[int, int] = {}
-        """Who used each device last; kept where changes cost anything."""
+        """The job that used each device last; kept where changes cost anything."""
         self._ready: list[float] = [0.0] * n
-        """Until when each job stands still; kept where anything is lost, since `progress.since` moves on."""
+        """Until when each job stands still; kept where work can be lost, as `progress.since` moves on."""
         self._stalled: list[float] = [0.0] * n
-        """Seconds of the present interval in which it stands still, those ahead included."""
+        """Seconds of the present interval in which each job stands still, including those to come."""
         self._goal: dict[int, float] = {}
-        """Work at which each heap entry lies, where the semantics move such moments."""
+        """Work at which each heap entry occurs, where the semantics move such moments."""
         self._company: dict[int, tuple[tuple[int, ...], float]] = {}
-        """Who is, or was, beside each job on shared devices, and since when."""
+        """The jobs that are, or were, beside each job on shared devices, and since when."""
         self._overlap = Overlap() if self.costs.overlap else None
-        """Jobs that prepare to grow while they work on; None where nobody prepares anything."""
+        """Jobs that prepare to grow while they work on; None where no job does."""
         self._rate_before: dict[int, float] = {}
         """Rate of each job whose devices are about to change; kept where growing is prepared."""
         self._faults = [(self._tick(at_s), node, back) for at_s, node, back in timeline(faults)]
         self._fault = 0
         self._stretches: Stretches | None = None
-        """What is seen of running jobs, once somebody has asked."""
+        """What is observed of running jobs; None until first requested."""
         self._sight = (observation_noise, seed)
         self._groups = FirstOfGroup(trace.jobs)
         self._has_groups = bool(self._groups.members)
         self._in_vain = 0
         """Moments in a row that only the policy asked for, and in which nothing changed."""
         self._changes = 0
-        """Length of the log of the state at the last of them."""
+        """Length of the state's log at the last such moment."""
         self._holds = Holds(trace, self._tick, answers or UserAnswers())
         refuse_unknown_durations(trace, self._total)
         refuse_uncounted_failures(trace, self._per_s)
         self._begin()
 
     def _begin(self) -> None:
-        """For worlds with other rules of time: what they keep besides."""
+        """Hook for worlds with other rules of time: set up what they keep besides."""
 
     def attach(self, state: State) -> None:
         self.state = state
@@ -218,10 +218,10 @@ class SimulatedWorld:
         return batch
 
     def _is_over(self) -> bool:
-        """True if no job lives, or none will ever move, although no further one comes and none ends.
+        """True if no job is live, or none will ever start again: no arrival and no end is to come.
 
-        Once nothing is to come but moments that the policy asks for, and it asks time and again and changes
-        nothing, whoever waits is left waiting: the run would not end.
+        If only wake-ups remain that the policy asks for, and it keeps asking without changing anything, the
+        waiting jobs stay waiting: otherwise the run would not end.
         """
         if not (self.state.running.n or self.state.waiting.n or self._holds):
             return True
@@ -247,7 +247,7 @@ class SimulatedWorld:
         return math.inf
 
     def _look_ahead(self) -> None:
-        """Have the nearest ends in the heap, and no others."""
+        """Rebuild the heap from the nearest ends only."""
         self._heap, self._horizon_s = _nearest_ends(self.state.running.rows, self._ends)
         self._heap_most = 4 * len(self._heap) + HEAP_LEAST
 
@@ -262,7 +262,7 @@ class SimulatedWorld:
     def _finished(self, now: float, entry: float) -> list[Ended]:
         """Attempts that end now, in order of rows; entries where only the rate changes are followed up.
 
-        `entry` is the moment under which they stand in the heap.
+        `entry` is the moment that they have in the heap.
         """
         ended = []
         while self._heap and self._heap[0][0] == entry:
@@ -319,7 +319,7 @@ class SimulatedWorld:
         return self._attempts[row]
 
     def _attempt(self, row: int) -> float:
-        """The same, found out anew: by failing, or by being done."""
+        """Work at which the present attempt ends, by failing or by being done; not from the cache."""
         failures, failed = self._failures, self._failed.get(row, 0)
         if failures and row in failures and failed < len(failures[row]):
             return failures[row][failed] * self._per_s[row]
@@ -377,7 +377,7 @@ class SimulatedWorld:
         return ()
 
     def _has_its_share(self, row: int, grant: Grant) -> bool:
-        """True if `row` has as much of each device as it asked for, whoever is beside it."""
+        """True if `row` has as much of each device as it asked for, whichever jobs are beside it."""
         if grant.role is _OPPORTUNISTIC:
             return False
         return grant.share == 1.0 or grant.share >= self.jobs.gpu_share.item(row)
@@ -387,7 +387,7 @@ class SimulatedWorld:
             self._holds.offer(row, offer, self.state)
 
     def scale(self, nodes: int) -> None:
-        """The cluster is as large as it is; see `autoscale` for one that is not."""
+        """Does nothing: the size of the cluster is fixed; see `autoscale` for one that scales."""
 
     def _gave_up(self, change: Change) -> None:
         """A job that left without a checkpoint starts over."""
@@ -452,7 +452,7 @@ class SimulatedWorld:
         return pace
 
     def _company_s(self, row: int, beside: Sequence[Grant]) -> float:
-        """Since when `row` has had these neighbours; alone from the start, since it holds what it holds."""
+        """Since when `row` has had these neighbours; if it was always alone, since it holds these devices."""
         rows = tuple([grant.job for grant in beside])
         if not rows and row not in self._company:
             return self.state.since_s.item(row)
@@ -468,16 +468,16 @@ class SimulatedWorld:
         return sorted({r for d in grant.devices for r in sharers.get(d, ()) if r != grant.job})
 
     def _heeding(self, grant: Grant) -> Iterable[int]:
-        """Jobs whose rate may be another when `grant` comes to their devices, or goes."""
+        """Jobs whose rate may change when `grant` comes to their devices, or goes."""
         if not self._plain_speed:
             return self._beside(grant)
         occupancy, grants = self.state.occupancy, self.state.grants
-        if not occupancy.opportunists:  # all others have what they claim, whoever is beside them
+        if not occupancy.opportunists:  # all others have what they claim, whichever jobs are beside them
             return ()
         return [row for row in self._beside(grant) if grants[row].role is _OPPORTUNISTIC]
 
     def _settle(self) -> None:
-        """Set the rates of jobs whose company or progress regime has changed."""
+        """Set the rates of jobs whose neighbours or progress regime have changed."""
         now = self.state.now
         for row in sorted(self._dirty):
             grant = self.state.grants.get(row)
@@ -494,7 +494,7 @@ class SimulatedWorld:
         self._dirty.clear()
 
     def _begin_stretch(self, row: int, grant: Grant) -> None:
-        """`row` works at another rate, or its work is counted anew."""
+        """`row` works at another rate, or its work is counted afresh."""
         if self._stretches is not None:
             now, progress = self.state.now, self.progress
             work = progress.done(row, now)
@@ -533,7 +533,7 @@ class SimulatedWorld:
         return self.costs.resume(workload, gpus) * scatter + switch
 
     def _switch(self, overlap: Overlap, change: Change, since: float) -> float:
-        """From when on a job works after `change`, which takes until `since` if nothing is prepared."""
+        """The moment from which a job works after `change`: `since` if nothing is prepared."""
         row, now, old, new = change.row, self.state.now, change.old, change.new
         if old is None or new is None or not is_restart(self.semantics.restart, self.cluster, old, new):
             overlap.forget(row)
@@ -617,7 +617,7 @@ class SimulatedWorld:
         return Lost(overhead)
 
     def _stall(self, row: int, until_s: float) -> None:
-        """`row`, which runs, stands still until then."""
+        """`row`, which runs, stands still until `until_s`."""
         now = self.state.now
         self._stalled[row] += until_s - max(self._ready[row], now)
         self._ready[row] = until_s
@@ -636,9 +636,9 @@ class SimulatedWorld:
 
 
 def _nearest_ends(rows: Ints, ends: Floats) -> tuple[list[tuple[Any, ...]], float]:
-    """A heap of the nearest `ends` of `rows`, each with its row; and up to which moment there are no others.
+    """A heap of the nearest `ends` of `rows`, each with its row, and the moment up to which it is complete.
 
-    If there may be others, there are some: the heap is not empty.
+    The heap is not empty if there may be later ends.
     """
     ends, horizon_s, most = ends[rows], math.inf, max(FEW_ENDS, len(rows) // 8)
     if len(ends) > most:
