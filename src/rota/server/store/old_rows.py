@@ -49,7 +49,7 @@ _LIVE_ARRAYS = select(_OTHER.c.array_first).where(
     _OTHER.c.array_first.is_not(None),
 )
 _PAGE = 500
-"""So many candidates are looked at together."""
+"""Number of candidates read together."""
 _OLD = (
     select(t.jobs.c.row, t.jobs.c.id, t.jobs.c.spec)
     .where(
@@ -175,7 +175,7 @@ def count_points(connection: Connection) -> int:
 
 
 def drop_points(writing: Writing) -> int:
-    """Delete some of the oldest points of curves whose jobs are over; how many."""
+    """Delete some of the oldest points of curves whose jobs are over; returns their number."""
     return writing.run("old points", _OLD_POINTS).rowcount
 
 

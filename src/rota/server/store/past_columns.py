@@ -19,7 +19,7 @@ from rota.server.store.rows import IntervalRow, JobRow
 from rota.wire.job import JobSpec
 
 PIECE = 1000
-"""Rows that are read at once."""
+"""Rows read together."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PastJobColumns:
 
 @dataclass(frozen=True)
 class PastIntervalColumns:
-    """Stretches in which jobs held the same, ascending by row and time: columns of one length."""
+    """Stretches in which holdings did not change, ascending by row and time: columns of one length."""
 
     row: Array
     attempt: Array
@@ -62,7 +62,7 @@ class PastIntervalColumns:
 
 @dataclass(frozen=True)
 class PastColumns:
-    """What has been held in a time, as of one moment."""
+    """The holdings of jobs in a stretch of time, as of one moment."""
 
     jobs: PastJobColumns
     intervals: PastIntervalColumns

@@ -187,7 +187,7 @@ def _said_more(connection: Connection, then: ColumnElement[bool]) -> dict[int, J
 def busy(connection: Connection, since_s: float, until_s: float) -> dict[int, float]:
     """See `Store.busy`."""
     text = t.points.c.curves
-    # Text is JSON to SQLite as it is; PostgreSQL wants to be told.
+    # SQLite takes text as JSON without a cast; PostgreSQL needs one.
     curves = type_coerce(text, JSON) if connection.dialect.name == "sqlite" else cast(text, JSON)
     mean, count = curves["utilisation", 0].as_float(), curves["utilisation", 3].as_float()
     begins, ends = t.points.c.at_s, t.points.c.until_s
@@ -283,7 +283,7 @@ class JobLine(NamedTuple):
     tenant: str
     state: str
     reason: str
-    """What the store knows of why it waits: `Held`, or nothing."""
+    """The reason for waiting that the store knows: `Held`, or None."""
 
 
 _LINES = select(*(t.jobs.c[name] for name in JobLine._fields))

@@ -19,7 +19,7 @@ from rota.worlds.live.curves import Curves, Point
 
 Json = Any
 CAME_TO_NOTHING = frozenset({"failed", "lost"})
-"""How intervals end whose attempt came to nothing."""
+"""Ends of intervals whose attempt came to nothing."""
 REAL, SHADOW = "real", "shadow"
 """Names of the two policies."""
 
@@ -43,7 +43,7 @@ class JobState:
     service: float = 0.0
     service_rate: float = 0.0
     placed_s: float = 0.0
-    """Moment at which it last came to other devices."""
+    """Moment at which it last got other devices."""
     adjusted_s: float = 0.0
     """Moment at which what it holds was last adjusted where it is."""
     starts: int = 0
@@ -64,7 +64,7 @@ class JobState:
     capability: Json = None
     """`rota.wire.sync.Capability`, JSON; None if nothing is known."""
     measured: Json = None
-    """What has been measured of it, JSON."""
+    """Measurements of it, JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class JobRow:
     """Row of the first job of its array."""
     array_index: int | None
     array_most: int
-    """Jobs of the array that may run at once; 0 if there is no limit, or no array."""
+    """Jobs of the array that may run together; 0 if there is no limit, or no array."""
     asked: JobAsked
     now: JobState
     account: str = ""
@@ -122,7 +122,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """One job to add.  All those of an array are added together and carry the same `spec`."""
+    """One job to add.  All jobs of an array are added together and carry the same `spec`."""
 
     spec: JobSpec
     array_index: int | None = None
@@ -161,7 +161,7 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True)
 class IntervalRow:
-    """A stretch of time in which a job held the same."""
+    """A stretch of time in which the holdings of a job did not change."""
 
     row: int
     attempt: int
@@ -178,7 +178,7 @@ class IntervalRow:
     batch_size: float | None = None
     """Granted, else asked for; None if the job chose."""
     cpus: float | None = None
-    """Granted in all; None for as many as it asked for, as for the others."""
+    """Granted in all; None for the number that it asked for, as in the fields below."""
     memory_gib: float | None = None
     gpu_memory_gib: float | None = None
     """Limit on each device."""
@@ -221,7 +221,7 @@ class DecisionRow:
 
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
-    """The policy in force under a name, and all it will be told next time."""
+    """The policy in force under a name, and all that it receives next time."""
 
     name: str
     """`real` or `shadow`."""
@@ -231,7 +231,7 @@ class PolicyRow:
     memory: bytes = b""
     """Sealed by the policy process, which alone reads it; empty is the empty memory."""
     providers: bytes = b""
-    """What the providers of knowledge have learnt, as JSON."""
+    """State of the providers of knowledge, as JSON."""
     wake: Json = None
     reservations: Sequence[Json] = ()
     """Each as `rota.scheduler.moments.packing.pack_reservation` writes it."""
@@ -324,7 +324,7 @@ class TokenRow:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """All that one turn of the scheduler changes.  It is stored whole or not at all."""
+    """All changes of one turn of the scheduler.  They are stored together or not at all."""
 
     jobs: Mapping[int, JobState] = field(default_factory=dict)
     """New state of each row that changed."""
@@ -348,11 +348,11 @@ class Step:
     costs: Sequence[CostRow] = ()
     shadow: Sequence[ShadowRow] = ()
     facts: Mapping[str, Json] = field(default_factory=dict)
-    """What is noted of the cluster as a whole; each replaces what was there."""
+    """Facts about the cluster as a whole; each replaces the value stored before."""
 
 
 class PastJob(NamedTuple):
-    """What a completed job tells of others like it."""
+    """What a completed job shows about similar jobs."""
 
     tenant: str
     group: str

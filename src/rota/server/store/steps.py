@@ -125,7 +125,7 @@ def _changed(writing: Writing, table: Table, statement: Any, params: Sequence[Pa
 
 
 def _node(row: NodeRow) -> Params:
-    """What the scheduler says of a node; its name, token and place were given when it joined."""
+    """The scheduler's columns of a node; its name, token and place were set when it joined."""
     said = NODE.params(row)
     return {name: said[name] for name in ("info", "state", "reason", "drained_by")} | {"at": row.position}
 

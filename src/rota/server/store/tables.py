@@ -1,4 +1,4 @@
-"""The tables.  The same for SQLite and PostgreSQL; `migrations` builds them, a test compares the two."""
+"""The tables, the same for SQLite and PostgreSQL; `migrations` builds them, a test compares the two."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ jobs = Table(
     Column("spec", BigInteger, ForeignKey("specs.number"), nullable=False),
 )  # fmt: skip
 LIVE = "phase <= 3"
-"""Phases up to RUNNING; the same text as in the index, so that it is used."""
+"""Phases up to RUNNING; its text equals that of the index, so that the index is used."""
 Index("jobs_live", jobs.c.phase, sqlite_where=text(LIVE), postgresql_where=text(LIVE))
 Index("jobs_user", jobs.c.user, jobs.c.row)
 Index("jobs_array", jobs.c.array_first)

@@ -41,7 +41,7 @@ class NodePart:
     """When its last process was gone, as its agent said; seconds since the epoch."""
     suspended_gib: float = 0.0
     looked_s: float | None = None
-    """When its agent last told what it uses."""
+    """When its agent last reported what it uses."""
     busy: float | None = None
     """Part of the devices that was in use then; None if not known."""
     idle_s: float | None = None
@@ -81,9 +81,9 @@ class Attempt:
     is_ordered: bool = False
     """False while an earlier attempt of the job has not gone: no agent knows of this one."""
     told: How | None = None
-    """Why it was told to go; None while it shall run."""
+    """Why it was ordered to stop; None while it is to run."""
     is_for_others: bool = False
-    """True if a decision told it so, since others are to have its devices or its memory."""
+    """True if a decision stopped it, so that other jobs get its devices or its memory."""
     notice: Notice | None = None
     port: int | None = None
     start_s: float | None = None
@@ -109,7 +109,7 @@ class Attempt:
 
     @property
     def awaits_notice(self) -> bool:
-        """True while its processes run and have not been told to go: they can hear of a limit to come."""
+        """True while its processes run without an order to stop: they can be warned of a limit."""
         return self.told is None and self.ready_s is not None
 
     def until_s(self, now: float) -> float:
@@ -178,9 +178,9 @@ class LiveJob:
     """How long before that its devices were taken from it: it neither ran nor waited."""
     is_over: bool = False
     preempted_for: str = ""
-    """Who got its devices when it was last preempted."""
+    """The jobs that got its devices when it was last preempted."""
     idle_since_s: float | None = None
-    """Since when it has done nothing, if it has been told so; None while it works."""
+    """Since when it has done nothing, if its user was warned; None while it works."""
     needless: str = ""
     """Why it shall be cancelled at the next moment; empty if it shall not."""
 

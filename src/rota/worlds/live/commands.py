@@ -25,7 +25,7 @@ _FOR_CONTROLLER = {"policy", "shadow", "tenants", "update", "accept"}
 
 
 def has_to_wait(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> bool:
-    """True if it is about a job to which something has happened at this moment already."""
+    """True if it is about a job that has changed at this moment already."""
     if asked.row is not None or "array" not in asked.args:
         return asked.row in batch.touched
     touched = (live[row] for row in batch.touched if row in live)

@@ -100,7 +100,7 @@ def first_end(attempt: Attempt) -> Exit | None:
 
 
 def _finish(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, batch: BatchBuilder) -> None:
-    """The program has come to its end, even if it was told to go meanwhile."""
+    """The program has ended, even if it was ordered to stop meanwhile."""
     attempt.how = How.FINISHED.value
     before = _signatures(live, job, 2)[:-1]
     if live.settings.others and before:
@@ -118,7 +118,7 @@ def _finish(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict,
 def _gone_as_told(
     live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, batch: BatchBuilder
 ) -> None:
-    """It has given its devices back as it was told to: the next attempt may begin."""
+    """It has given its devices back as ordered: the next attempt may begin."""
     assert attempt.told is not None
     attempt.how = attempt.told.value
     attempt.cause = _as_told(attempt, verdict)
@@ -153,7 +153,7 @@ def _take_back(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
 
 
 def _failed_before(attempt: Attempt, verdict: EndVerdict) -> bool:
-    """Whether the program had failed by itself before it could be told to go: then that is its end."""
+    """True if the program failed by itself before the order to stop reached it: then that is its end."""
     end = attempt.exit
     return end is not None and end.by_itself and verdict.cause in (Cause.USER, Cause.OOM)
 
@@ -242,9 +242,9 @@ def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, b
 
 
 def lose_attempt(live: LiveJobs, job: LiveJob, attempt: Attempt, why: str, batch: BatchBuilder) -> None:
-    """The node on which the running `attempt` works is lost: one of the job's `retries`, or its end.
+    """The running `attempt` has lost its node: this uses one of the job's `retries`, or ends the job.
 
-    An attempt that was never reported as begun costs none.
+    An attempt that was never reported as begun uses no retry.
     """
     if not attempt.has_begun:
         return

@@ -79,7 +79,7 @@ def is_met(phases: Collection[int], when: str) -> bool | None:
 
 
 def tenant_of(live: LiveJobs, job: LiveJob) -> str:
-    """Whose quota it counts against: as it asks, or its user's own."""
+    """Tenant whose quota it counts against: the one that it names, or its user's own."""
     return live.state.jobs.name_of("tenant", job.row)
 
 
@@ -107,7 +107,7 @@ def lacks(cluster: Cluster, spec: JobSpec, tenant: str) -> Iterator[Hold]:
 
 
 def array_is_full(live: LiveJobs, job: LiveJob) -> bool:
-    """True if as many others of its array as may run at once are neither held nor over."""
+    """True if its array already has as many jobs, neither held nor over, as may run at once."""
     if not job.array_most:
         return False
     others = (

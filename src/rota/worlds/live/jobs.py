@@ -43,7 +43,7 @@ class Unsaved:
     done: list[tuple[int, dict[str, object]]] = field(default_factory=list)
     """Commands, with what became of each."""
     events: list[tuple[str, str, str, str]] = field(default_factory=list)
-    """Who, kind, job, text."""
+    """User, kind, job, text."""
     points: list[Point] = field(default_factory=list)
     """Of the curves of jobs."""
     thinned: set[int] = field(default_factory=set)
@@ -260,7 +260,7 @@ class LiveJobs(Mapping[int, LiveJob]):
         return self.table.jobs.submit_s.item(row)
 
     def workload(self, row: int) -> str:
-        """What it runs, as tables of speeds and costs know it."""
+        """Its program, by the name that tables of speeds and costs use."""
         return self.table.jobs.name_of("workload", row)
 
     def members(self, first: int | None) -> list[LiveJob]:
@@ -281,7 +281,7 @@ class LiveJobs(Mapping[int, LiveJob]):
             self.timers.set(job.row, end_s)
 
     def _limit_s(self, job: LiveJob) -> float:
-        """Moment at which a running job is to have the notice of its limit, or its limit or trial ends."""
+        """Moment at which a running job gets the notice of its limit, or its limit or trial ends."""
         if job.is_over or not self.is_running(job):
             return math.inf
         attempt, ends_s = job.attempt, math.inf
@@ -295,7 +295,7 @@ class LiveJobs(Mapping[int, LiveJob]):
         return ends_s
 
     def note_program(self, job: LiveJob) -> None:
-        """What the program of `job` bears and works with, for policies, where it has changed."""
+        """Pass what the program of `job` supports and works with to policies, where it has changed."""
         row, can, batch = job.row, int(job.can), job.batch_size
         then = self.progress.batch.item(row)
         if self.progress.can.item(row) != can or (then != batch and (then == then or batch == batch)):

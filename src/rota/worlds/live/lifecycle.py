@@ -187,7 +187,7 @@ def keep_work(live: LiveJobs, job: LiveJob, attempt: Attempt, *, completely: boo
 
 
 def forget(live: LiveJobs, node: LiveNode, who: str) -> None:
-    """Take `node`, on which nothing is left, out of the cluster; the loop is built again."""
+    """Take the empty `node` out of the cluster; the loop is built again."""
     node.state, node.reason, node.drained_by = "forgotten", f"forgotten by {who}", ""
     live.unsaved.nodes.add(node.position)
     live.unsaved.event("forget", "", f"node {node.name}", who=who)

@@ -1,9 +1,9 @@
 """The world of real processes, as the loop sees it.
 
 Time is the controller's clock in seconds since the cluster's epoch.  The loop's table changes at the moment
-of a decision; machines follow: an attempt begins only when the devices it was given have been left by whoever
-held them, and a job's next attempt only when its last one has gone.  What has to be stored after each step
-collects in `LiveJobs.unsaved`.
+of a decision; machines follow: an attempt begins only when the jobs that held its devices have left them, and
+a job's next attempt only when its last one has gone.  `LiveJobs.unsaved` collects what has to be stored after
+each step.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class LiveWorld:
         self.heard = heard
         """Node -> moment at which its agent was last heard; the API's agents write it."""
         self._clock_trouble, self._told_of_clock = clock_trouble, ""
-        """What is to be said of the machine's clock, and what was."""
+        """Remarks on the machine's clock: to be made, and made."""
         self._how: dict[int, How] = {}
         """Why jobs stopped that the loop has stopped, by row."""
         self._carried_out = set(done)
@@ -186,9 +186,9 @@ class LiveWorld:
     # -- what happens ----------------------------------------------------------------------------
 
     def _absorb(self, events: list[Event], batch: BatchBuilder) -> None:
-        """Note events until one has to wait, since it is about a row that has been touched already.
+        """Note events until one has to wait because its row has changed already.
 
-        What an agent says waits by itself, and then everything else it says: its words keep their order.
+        A report of an agent waits alone, and then so do its later reports: they keep their order.
         """
         later: list[Event] = []
         late: set[str] = set()
@@ -258,7 +258,7 @@ class LiveWorld:
         self._told_of_clock = said
 
     def _look_at_due(self, batch: BatchBuilder) -> None:
-        """Jobs and nodes whose moment has come."""
+        """Handle the jobs and nodes that are due."""
         for row in self.live.timers.due(batch.now):
             if row == NODES:
                 self._look_at_clock(batch)
