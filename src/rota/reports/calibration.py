@@ -1,10 +1,10 @@
-"""How near a replay of the site's own policy comes to what the trace recorded: whole distributions, by group.
+"""How near a replay of the site's own policy comes to the recorded trace: whole distributions, by group.
 
-The same jobs are compared on both sides: those of which the trace recorded a start and an end, and that the
-replay finished too.  *Misplaced waiting* is one figure for all of it.  In each group the waits of both sides
-are sorted and compared place by place; the differences, added up over the groups, are divided by all that was
-waited.  It is worked out by size, by tenant and by queue, and the largest of the three counts: a replay with
-the right mean whose tail, or whose large jobs, wait differently does not come out as exact.
+Both sides consist of equal jobs: those with a start and an end in the trace that finished in the replay as
+well.  *Misplaced waiting* is one figure for all of it.  In each group the waits of both sides
+are sorted and compared place by place; the sum of the differences over the groups is divided by the total
+wait.  It is computed by size, by tenant and by queue, and the largest of the three counts: a replay with the
+right mean but another tail, or other waits of large jobs, does not count as exact.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rota.reports.window import Window
 from rota.reports.wording import SIZES, factor_words, part_words, size_codes, words
 
 COMPARED = ("mean_jct_s", "mean_waiting_s", "p50_waiting_s", "p90_waiting_s", "p99_waiting_s", "utilisation")
-"""Metrics of which a calibration has the relative difference."""
+"""Metrics with a relative difference in a calibration."""
 FEWEST_OF_A_GROUP = 10
 """Tenants, partitions and QOS with fewer jobs are one group, `others`."""
 OTHERS = "others"
@@ -79,7 +79,7 @@ def calibration(
 
 
 def _misplaced_s(groups: Sequence[Likeness]) -> float:
-    """Misplaced waiting by the kind of group in which it is most."""
+    """Misplaced waiting by the kind of group that has most of it."""
     by_kind: dict[str, float] = {}
     for group in groups:
         by_kind[group.kind] = by_kind.get(group.kind, 0.0) + group.misplaced_s
@@ -147,7 +147,7 @@ def _queues(trace: Trace, rows: Ints) -> dict[str, Array]:
 
 
 def _pooled(names: Array) -> Array:
-    """`names` with those of few jobs as `others`."""
+    """`names`, with groups of few jobs merged as `others`."""
     unique, code, counts = np.unique(names.astype(str), return_inverse=True, return_counts=True)
     kept = np.where(counts >= FEWEST_OF_A_GROUP, unique.astype(object), OTHERS)
     kept[kept == ""] = "none"
@@ -201,7 +201,7 @@ def _error(ours: float | None, truth: float | None) -> float | None:
 
 
 def not_simulated(policy: str) -> str:
-    """What is said if no record is of `policy`."""
+    """Message if no record is of `policy`."""
     return f"Uncalibrated: the site's own policy {policy!r} was not simulated."
 
 
@@ -227,7 +227,7 @@ def _sentences(calibration: Calibration) -> Iterator[str]:
 
 
 def _replay(calibration: Calibration) -> str:
-    """What was replayed, and why it was taken for the site's own policy."""
+    """The replayed policy, and why it was taken for the site's own."""
     if calibration.fit is None:
         return f"a replay of the site's own policy, {calibration.site_policy!r},"
     tried = f"{len(calibration.fit.misplaced_s)} policies"

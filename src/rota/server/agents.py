@@ -1,4 +1,4 @@
-"""Agents of machines: joining, and the long poll by which each reports and receives directives."""
+"""Agents of machines: joining, and the long poll in which each reports and receives directives."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class Agents:
                     raise
 
     def silent(self) -> list[str]:
-        """A sentence for each node whose agent should have been heard of by now, and is not lost yet."""
+        """A sentence for each node whose agent is overdue and that is not lost yet."""
         now, after = self._clock(), f"it counts as lost after {format_duration(self._lost_after_s)}"
         said = []
         for name, row in sorted(self._shown.nodes.copy().items()):
@@ -188,7 +188,7 @@ class Agents:
         return said
 
     def _is_out(self, node: str) -> bool:
-        """Whether nothing is expected of `node`: an agent that has no news is back all the same."""
+        """True if no report of `node` is awaited: an agent is back even if it has no news."""
         row = self._shown.nodes.get(node)
         return row is not None and row.state in ("lost", "away")
 

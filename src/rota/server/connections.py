@@ -121,9 +121,9 @@ def most_connections() -> tuple[int, int]:
 
 
 class JoinedWrites:
-    """A transport on which the head of an answer waits for its body, so that its reader is woken once.
+    """A transport that holds the head of an answer until its body, so that the reader is woken once.
 
-    For no longer than this turn of the event loop: a stream's head goes out before its first message.
+    It waits no longer than this turn of the event loop: a stream's head leaves before its first message.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -247,7 +247,7 @@ class CountedProtocol(H11Protocol):
         self._unread = None
 
     def _watch(self) -> None:
-        """What is not here whole has to come in time."""
+        """Time the wait for the rest of an incomplete request."""
         state = self.conn.their_state
         if state is not h11.IDLE and self.counted is not None:
             self.counted.ask(self.who, self)

@@ -1,4 +1,4 @@
-"""What has happened on this cluster, for reports and for simulations of it."""
+"""The history of this cluster, for reports and for simulations of it."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Overview:
         self._started_s = time.time()
 
     def status(self) -> ClusterStatus:
-        """What an operator sees first: with the nodes that have joined a moment ago."""
+        """The operator's first view, with nodes that have just joined."""
         self._scheduler.standing.wait()
         nodes, totals = self._rows(), self._store.totals()
         return ClusterStatus(
@@ -142,7 +142,7 @@ def drained(nodes: Sequence[NodeRow]) -> list[str]:
 
 
 def _sick(node: NodeRow) -> list[str]:
-    """A sentence for the devices of a node that are unhealthy for the same reason, or for the whole node."""
+    """A sentence for all devices of a node that are unhealthy for one reason, or for the whole node."""
     if node.info.trouble:
         return [f"node {node.name} takes no new jobs: {node.info.trouble}"] if node.state != "lost" else []
     devices: dict[str, list[str]] = {}

@@ -56,7 +56,7 @@ class Policies:
         return new
 
     def _warnings(self, policy: str) -> list[str]:
-        """What `policy` plans that does not come, and what it was to be told that it does not read."""
+        """Warnings: plans of `policy` that will not happen, and provided knowledge that it does not read."""
         return [*plans_too_early(policy, self._min_run_s), *unread_knowledge(policy, self._knowledge)]
 
     def shadow(self, who: Caller, policy: str | None) -> PolicyView:

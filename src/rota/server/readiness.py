@@ -19,12 +19,12 @@ class LoopStanding:
     """Whether the scheduler's loop includes every change so far; callers that ask or have changed it wait.
 
     Some commands show only once the loop is built again.  Their caller may ask about it next, so it is
-    answered then and not when it is on record; and a call while the loop is being built waits for it,
-    instead of getting less, or something older.  The scheduler's thread says when it falls and stands.
+    answered then and not when it is on record; a call while the loop is being built waits for it,
+    instead of getting an incomplete or old answer.  The scheduler's thread says when it falls and stands.
     """
 
     def __init__(self, inbox: Inbox, told: Callable[[TurnChanges], None], trouble: Callable[[], str]) -> None:
-        """`told` is called after turns; no call waits while there is a `trouble`, which may last."""
+        """`told` is called after turns; no call waits during a `trouble`, which may last."""
         self._inbox, self._told, self._trouble = inbox, told, trouble
         self._untold: list[TurnChanges] = []
         """Commands that are on record as done and do not show yet."""
@@ -62,7 +62,7 @@ class LoopStanding:
         self.tell()
 
     def tell(self) -> None:
-        """Those who gave a command that had to wait: it is done, whatever has become of the loop."""
+        """Answer the callers of commands that had to wait: they are done, even if the loop has failed."""
         untold, self._untold = self._untold, []
         for turn in untold:
             self._told(turn)

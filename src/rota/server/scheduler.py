@@ -60,7 +60,7 @@ STORE_PAUSE_S = (0.2, 5.0)
 
 @dataclass(frozen=True)
 class SchedulerSettings:
-    """What an operator sets about decisions; times in seconds."""
+    """An operator's settings of decisions; times in seconds."""
 
     live: LiveSettings = field(default_factory=LiveSettings)
     tenants: Tenants = field(default_factory=Tenants.none)
@@ -158,8 +158,8 @@ class Scheduler:
     # -- building --------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        """Build everything again from the store; what the inbox holds besides is kept."""
-        self.standing.rises()  # before the store is read: what is told later may not be in it
+        """Build everything again from the store; the contents of the inbox are kept."""
+        self.standing.rises()  # before the store is read: later events may not be in it
         self._replace_policy()
         everything = self.store.load()
         tenants, layout = self._tenants(everything), self.settings.layout
@@ -203,7 +203,7 @@ class Scheduler:
         self.directives.publish()
 
     def _tenants(self, everything: Everything) -> Tenants:
-        """Those on record, which `view` shows; those of the settings if none are, or they cannot be read."""
+        """The tenants on record, as `view` shows; those in the settings if none are, or they cannot be read."""
         plain = TenantsInForce(self.settings.tenants, self.settings.tenants)
         try:
             self.view.tenants = on_record(everything.facts) or plain
@@ -309,7 +309,7 @@ class Scheduler:
         crash_point("step stored")
         self.directives.publish()  # agents need not wait for what is for readers
         self.view.decisions += has_decided
-        self.view.show_turn(loop.state, step, changed, world.live)  # at once: as the store has it now
+        self.view.show_turn(loop.state, step, changed, world.live)  # immediately: as the store has it now
         host.note()
         self.failing.turned(host, decided=has_decided)
         if host.trouble:  # the loop comes back once the policy may be asked again

@@ -51,7 +51,7 @@ class SchedulerView:
     def show_turn(
         self, state: State, step: Step, changed: Mapping[int, LiveJob], live: Mapping[int, LiveJob]
     ) -> None:
-        """What the jobs of a step on record hold."""
+        """The holdings of the jobs of a recorded step."""
         stored = {(attempt.row, attempt.number): attempt for attempt in step.attempts}
         for row in {row for row, _ in stored} | changed.keys():
             job = changed.get(row) or live.get(row)

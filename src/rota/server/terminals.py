@@ -36,7 +36,7 @@ WHY = {"person": "it was left", "agent": "the terminal was closed"}
 
 @dataclass
 class Stream:
-    """What one end says and the other has not taken."""
+    """Data that one end has sent and the other has not taken."""
 
     most: int
     start: int = 0
@@ -95,7 +95,7 @@ class Terminals:
         self._sessions: dict[str, Session] = {}
 
     def asked_of(self, node: str) -> list[TerminalCall]:
-        """The sessions for which the agent of `node` is waited for."""
+        """The sessions that wait for the agent of `node`."""
         if not self._sessions:
             return []
         self._tidy()
@@ -193,7 +193,7 @@ class Terminals:
                 await listener.wait(left_s)
 
     def _own(self, who: Caller, id: str) -> JobRow:
-        """The job, whose owner this is; what people type there is their own, also among those of a tenant."""
+        """The job if the caller owns it; terminals are private, also among the users of a tenant."""
         row = self._records.own(who, id)
         if row.user != who.user and not who.admin:
             raise Forbidden(f"job {id} belongs to {row.user!r}; only they and admins may use its terminal")

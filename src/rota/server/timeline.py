@@ -98,7 +98,7 @@ class Timeline:
         )
 
     def _runs(self, begin_s: float, attempt: AttemptRow) -> None:
-        """What it holds now, which is no interval yet."""
+        """Its present holdings, which are no interval yet."""
         places: Sequence[Mapping[str, object]] = attempt.parts["places"]
         ready_s = attempt.parts.get("ready_s")
         self._add(

@@ -27,12 +27,12 @@ from rota.worlds.live.jobs import LiveJobs, Unsaved
 from rota.worlds.live.wanted_nodes import AUTOSCALE
 
 TAKEN = frozenset({"preempted", "migrated", "resized"})
-"""Ends of intervals by which a job gives up devices it would have kept."""
+"""Ends of intervals at which a job loses devices that it would have kept."""
 
 
 @dataclass
 class TurnChanges:
-    """What a turn changed, for the callers that wait for it."""
+    """Changes of a turn, for the callers that wait for it."""
 
     jobs: Mapping[int, LiveJob] = field(default_factory=dict)
     done: Sequence[tuple[int, object]] = ()
@@ -109,7 +109,7 @@ def step_of(
 
 
 def _shadow_rows(recorder: StepRecorder, host: PolicyHost) -> list[ShadowRow]:
-    """What the shadow would have done at the moments since the last step."""
+    """Decisions of the shadow at the moments since the last step."""
     fresh = [moment for moment in host.shadow_moments() if moment.now > recorder.shadowed_s]
     if fresh:
         recorder.shadowed_s = fresh[-1].now

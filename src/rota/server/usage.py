@@ -1,4 +1,4 @@
-"""Where the cluster's GPU-hours went: what every job on record held, and running jobs so far."""
+"""Use of the cluster's GPU-hours: holdings of every job on record, running jobs included."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def cut(stretches: HeldStretches, cuts: Sequence[float]) -> tuple[HeldStretches,
 
 
 def _past(past: PastColumns, types: Mapping[int, DeviceKind]) -> HeldStretches:
-    """What was held and is held no more."""
+    """Holdings that have ended."""
     held = past.intervals
     kinds = {text: _by_type(json.loads(text), types) for text in dict.fromkeys(held.devices)}
     parts = [kinds[text] for text in held.devices]
@@ -165,7 +165,7 @@ def _came_to_nothing(held: PastIntervalColumns) -> Bools:
 def _running(
     jobs: PastJobColumns, holding: Mapping[int, AttemptRow], types: Mapping[int, DeviceKind], now: float
 ) -> HeldStretches:
-    """What is held now, since it was last given or adjusted."""
+    """Present holdings, since they were last given or adjusted."""
     held = []
     for place in np.flatnonzero(jobs.phase == Phase.RUNNING).tolist():
         attempt = holding.get(int(jobs.row[place]))

@@ -30,13 +30,13 @@ class Adoption:
     shadow_line: str
     """Beside the present policy, without acting."""
     knowledge_line: str
-    """What has to be told when the controller starts; empty if its defaults do."""
+    """Options for the start of the controller; empty if its defaults suffice."""
     refused: str = ""
     """Why there is no line."""
 
 
 def adoption(spec: PolicySpec, knowledge: Mapping[str, str]) -> Adoption:
-    """The lines for `spec`, which was told what `knowledge` says."""
+    """The lines for `spec`, which ran with `knowledge`."""
     lacks = sorted(kind.value for kind in spec.make().needs - kinds(Where.LIVE))
     if lacks:
         why = f"{spec} needs {', '.join(lacks)}, which no live cluster provides"
@@ -60,7 +60,7 @@ class Near:
     """The configuration that comes nearest to a policy."""
 
     idea: str
-    """What it does, in a sentence; that there is nothing, if there are no lines."""
+    """The effect of the lines, in a sentence; without lines, that there is nothing to do."""
     conf: tuple[str, ...] = ()
     """Lines of slurm.conf."""
     sacctmgr: tuple[str, ...] = ()

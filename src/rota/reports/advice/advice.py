@@ -52,7 +52,7 @@ _TABLES: Mapping[str, frozenset[Knowledge]] = {
     "pairs": frozenset({Knowledge.PAIRS}),
     "regimes": frozenset({Knowledge.REGIMES}),
 }
-"""What can be told once a table is given."""
+"""Policies' knowledge that can be given once there is a table."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,8 @@ def advise(
 
     goal       `jct`, `tail`, `fairness`, `utilisation`, `deadlines`, `energy`; several: `jct=2,tail=1`
     policies   the candidates; those that suit the trace if None
-    present    what the site runs now; None takes what fits the recorded starts best (`rota.api.site_policy`)
-    knowledge  what candidates are told, and by which source; durations are `predicted` unless given
+    present    the policy that the site runs now; None takes what fits the recorded starts best (`rota.api.site_policy`)
+    knowledge  what candidates know, and from which source; durations are `predicted` unless given
     costs      of interruptions; `RESTARTS` unless given
     power      watts of a busy GPU and of an idle one, for `energy`: `300:60`, `A100=400:60,V100=300:50`
     window     the latest such stretch of the trace, `30d`, or START:END; all of it if None

@@ -26,11 +26,11 @@ from rota.reports.terminal import as_text, say, say_all, show_table
 MOST_LINES = 14
 """Policies in a terminal; the page and JSON have all."""
 MOST_READERS = 5
-"""Policies in a terminal of which it says what other durations do."""
+"""Policies for which the terminal view shows the effect of other durations."""
 
 
 def ranking(advice: Advice) -> DataTable:
-    """What was observed, then every policy, the best first: its goals, its change, its interruptions."""
+    """The observations, then every policy, the best first: its goals, its change, its interruptions."""
     wanted, verdict = advice.wanted, advice.verdict
     heads = [goal.label for goal in wanted.goals]
     heads += ["change" if wanted.one else "change, weighted", "likely", "interruptions"]
@@ -110,7 +110,7 @@ def left_out_table(advice: Advice) -> DataTable | None:
 
 
 def _row(name: str, cells: Sequence[str], below: tuple[str, ...], best: int = 0, *, ranked: bool) -> TableRow:
-    """A row of which the first `best` cells are tinted."""
+    """A row with its first `best` cells tinted."""
     made = tuple(TableCell(text, best=place < best) for place, text in enumerate(cells))
     return TableRow(name, made, below, ranked=ranked)
 

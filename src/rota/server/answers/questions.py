@@ -26,7 +26,7 @@ class PresentMoment:
     waits: Mapping[int, Wait] = field(default_factory=dict)
     """What held jobs wait for."""
     left_s: Mapping[int, float] = field(default_factory=dict)
-    """Work that is left, in seconds at the requested allocation, of jobs whose programs tell."""
+    """Work left, in seconds at the requested allocation, of jobs whose programs report it."""
     wake: Wake | None = None
     """When the policy in force wants to be asked."""
     min_run_s: float = 0.0
@@ -75,7 +75,7 @@ class AskFutures:
 
 @dataclass(frozen=True)
 class AskTenants:
-    """Whom would the policy in force stop or refuse upon this moment if the tenants were these?"""
+    """Which jobs would the policy in force stop or refuse at this moment if the tenants were these?"""
 
     looking: Looking
     tenants: Tenants

@@ -75,7 +75,7 @@ class Words:
 
 
 def _closed(node: LiveNode) -> str:
-    """Who closed it, or what happened to it."""
+    """The user that closed it, or what happened to it."""
     if node.state == "lost":
         return f"is lost ({node.reason})" if node.reason else "is lost"
     if node.state == "away":

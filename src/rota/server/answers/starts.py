@@ -29,7 +29,7 @@ Range = tuple[float | None, float | None, float | None]
 
 @dataclass(frozen=True)
 class Starts:
-    """What the last look ahead said."""
+    """Results of the last look ahead."""
 
     at_s: float | None = None
     """Unix time of the look; None if there has been none."""
@@ -40,7 +40,7 @@ class Starts:
 
 
 class StartOutlook:
-    """Answers at once with the last look; asks for another one beside if that is old."""
+    """Answers immediately from the last look ahead; starts another in the background if that is old."""
 
     def __init__(
         self, scheduler: Scheduler, estimator: Estimator, clock: Callable[[], float] = time.monotonic

@@ -90,7 +90,7 @@ class Asking:
         return [ReasonView(code="Resized", sentence=f"was {text}: it goes on from its checkpoint")]
 
     def _trouble(self) -> list[Constraint]:
-        """What keeps the policy or the scheduler from deciding at all."""
+        """Faults that keep the policy or the scheduler from deciding."""
         return [Constraint(Code.POLICY, detail=sentence) for sentence in self.scheduler.troubles()]
 
     def _waiting(self) -> list[Constraint]:
@@ -167,7 +167,7 @@ class Asking:
             if any(
                 (place.name, index) in wanted
                 for place in other.places
-                if not place.suspended_gib  # what was suspended when it was told to go is on none of them
+                if not place.suspended_gib  # a part suspended before the order to stop holds none of them
                 for index in place.devices
             )
         ]
@@ -231,7 +231,7 @@ def _step_s(attempt: AttemptRow) -> float:
 
 
 def _told(attempt: AttemptRow, *status: PartStatus) -> str:
-    """What the agents of its parts in one of these states say of them."""
+    """Reports of agents about those of its parts that are in one of these states."""
     places = [place for place in attempt.parts["places"] if place["status"] in status]
     return "; ".join(dict.fromkeys(place["why"] for place in places if place["why"]))
 
@@ -257,7 +257,7 @@ def plan_of(scheduler: Scheduler, row: JobRow) -> PlanView | None:
 
 
 def as_planned_now(scheduler: Scheduler, row: JobRow, view: JobView) -> JobView:
-    """`view` with the end that is planned now in place of the one that was told last."""
+    """`view` with the end planned now in place of the one reported last."""
     if view.promised_s is None or is_over(view.state):
         return view
     plan = plan_of(scheduler, row)

@@ -121,7 +121,7 @@ def trial(ask: AskTrial) -> Reply:
 
 
 def tenants(ask: AskTenants) -> Reply:
-    """What the policy in force decides at this moment, with the tenants as they are and as they would be."""
+    """Decisions of the policy in force at this moment, under the present tenants and the proposed ones."""
     frozen, _ = prepared(ask.looking)
     altered = with_tenants(frozen, ask.tenants)
     seen = altered.snapshot(frozenset())
@@ -170,7 +170,7 @@ def prepared(looking: Looking) -> tuple[Frozen, ForecastRequest]:
 
 
 def _redo(frozen: Frozen, moment: PresentMoment) -> Callable[[State, int], Redo]:
-    """What is left to do again in a fork: less, by what a job has done since the moment."""
+    """Remaining work in a fork, less the work that a job has done since the moment."""
     before = _done(frozen, moment.redo)
 
     def redo(state: State, row: int) -> Redo:

@@ -25,9 +25,9 @@ HEALTH_S = 1.0
 
 
 class Pulse:
-    """Whether the controller works, asked in a thread of its own, so that callers never wait long.
+    """Whether the controller works, found out in a thread of its own, so that callers never wait long.
 
-    Whatever takes longer than `HEALTH_S` is not well; later callers wait for the same answer.
+    A check that takes longer than `HEALTH_S` counts as failed; later callers wait for its answer too.
     """
 
     def __init__(self, question: Callable[[], str]) -> None:

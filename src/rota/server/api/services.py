@@ -1,4 +1,4 @@
-"""What the routes ask for, one small protocol for each subject.
+"""Services behind the routes, one small protocol for each subject.
 
 Plain methods are called on threads of a pool, several at once. `sync`, `wait`, `logs` and those of
 `TerminalsService` are coroutines on the event loop, because hundreds of them may be waiting: they must not
@@ -65,7 +65,7 @@ class SubmissionsService(Protocol):
     """Jobs come in."""
 
     def submit(self, who: Caller, request: Submission) -> Submitted:
-        """Put jobs on record (durable on return); the same ones again for a key seen before.
+        """Put jobs on record (durable on return); a key seen before returns its first jobs.
 
         Forbidden if the specification names a tenant that is not the caller's.
         """
@@ -104,7 +104,7 @@ class JobsService(Protocol):
         ...
 
     def starts(self) -> Starts:
-        """When waiting jobs are expected to start, as of the last look ahead; at once."""
+        """When waiting jobs are expected to start, as of the last look ahead; answers immediately."""
         ...
 
     def detail(self, who: Caller, id: str, reason: bool = False) -> JobDetail:
@@ -223,7 +223,7 @@ class ClusterService(Protocol):
 
 
 class PoliciesService(Protocol):
-    """Which policy decides, which one beside it, and what another one would do."""
+    """The policy that decides, its shadow, and what another policy would do."""
 
     def policy(self) -> PolicyView:
         """The one that decides."""
@@ -297,7 +297,7 @@ class AgentsService(Protocol):
         ...
 
     async def sync(self, node: str, request: SyncRequest) -> SyncReply:
-        """Answers at once if there is something new for the node, otherwise after `wait_s`."""
+        """Answers immediately if there is news for the node, otherwise after `wait_s`."""
         ...
 
     def kept(self, node: str, said: Kept) -> KeptReply:

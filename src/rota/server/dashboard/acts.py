@@ -32,7 +32,7 @@ VERBS: dict[Verb, tuple[str, ...]] = {
     Verb.REQUEUE: RUNS,
     Verb.CANCEL: (*WAITS, *RUNS, "SUSPENDED"),
 }
-"""In which states a verb is offered."""
+"""States of a job that offer each verb."""
 
 
 @router.post("/act/{id}/{verb}")

@@ -32,7 +32,7 @@ STATES: Mapping[str, tuple[str, ...]] = {
     "all": LIVE,
 }
 ROWS = 50
-"""Most jobs shown at once: the policy is asked about each, and each is rendered again at every change."""
+"""Most jobs on one page: the policy is asked about each, and each is rendered again at every change."""
 LONGEST_TEXT = 100
 
 
@@ -54,7 +54,7 @@ class QueueRow:
     place: int | None
     """1 for the job served next; None for jobs without an order."""
     target: float | None
-    """What the policy means to give it; None where it does not say."""
+    """The share that the policy means to give it; None if it does not say."""
     reasons: Sequence[ReasonView]
     start: Range | None
     verbs: Sequence[Verb]
@@ -71,9 +71,9 @@ class QueuePage:
     """Jobs by the words of `STATES`, whatever else is wanted."""
     tenants: Sequence[str]
     order: str
-    """In which order the rows are, as a sentence."""
+    """The order of the rows, as a sentence."""
     target: str
-    """What the policy means to give, as the head of a column: `part of its time`; empty without one."""
+    """Head of the column of shares that the policy means to give: `part of its time`; empty without one."""
     starts: Starts
     trouble: str
     """Why reasons or order are missing; empty if they are not."""
@@ -94,7 +94,7 @@ class Queue:
 
     @property
     def order(self) -> str:
-        """In which order the jobs are, as a sentence."""
+        """The order of the jobs, as a sentence."""
         if self.precedence.order is not None:
             return "as the policy serves them"
         if self.precedence.targets:
@@ -103,7 +103,7 @@ class Queue:
 
 
 def queue_of(jobs: JobsService) -> Queue:
-    """The list, the same for all viewers: waiting jobs in order, then held jobs, then running jobs."""
+    """The list, which does not depend on the viewer: waiting jobs in order, then held, then running jobs."""
     live = jobs.lines()
     trouble, known = "", Precedence()
     try:

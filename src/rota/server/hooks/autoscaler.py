@@ -39,7 +39,7 @@ RUNNING = "autoscale.json"
 """File in ROTA_HOME that names the command that runs."""
 FIRST_PAUSE_S, MOST_PAUSE_S = 1.0, 60.0
 LOOK_S = 5.0
-"""So often it is looked whether the machines have come."""
+"""Seconds between two looks whether the machines have come."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Scaler:
         self._told: Wish | None = None
         self._told_s = 0.0
         self._removed: set[str] = set()
-        """Nodes that the hook was told to remove, as long as that counts."""
+        """Nodes that the hook was asked to remove, as long as that counts."""
         self._news, self._closing = news or threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="autoscale", daemon=True)
 
@@ -168,7 +168,7 @@ class Scaler:
         return None if self._shown.policy is None else list(self._shown.nodes.copy().values())
 
     def _take(self, wish: Wish, now: float, *, is_again: bool) -> None:
-        """The hook has been told."""
+        """The hook has been called."""
         self._told, self._told_s = wish, now
         self._removed |= {*wish.remove}
         told = {"nodes": wish.nodes, "remove": list(wish.remove), "at_s": now}

@@ -36,9 +36,9 @@ class NotTaken(Exception):  # noqa: N818
 def run_command(
     command: Sequence[str], data: bytes, patience_s: float, begun: Callable[[int], None] | None = None
 ) -> None:
-    """Run it until it ends; raises NotTaken.  `begun` is told its pid.
+    """Run it until it ends; raises NotTaken.  `begun` receives its pid.
 
-    It reads and writes files, not pipes: what it leaves running in the background blocks nothing.
+    It reads and writes files, not pipes: a process that it leaves in the background blocks nothing.
     After `patience_s` it is killed with its process group.
     """
     with TemporaryFile() as message, TemporaryFile() as said:

@@ -56,11 +56,11 @@ KEEPS = "; everything keeps what it has"
 """How the sentence about a failure ends."""
 
 Costs = Callable[[], Mapping[int, float]]
-"""What the preemption of each running job would cost now, in seconds."""
+"""Present cost of preempting each running job, in seconds."""
 
 
 class TableFeed:
-    """Hands what happens to one table to all who follow it.  Only the scheduler's thread may use it."""
+    """Hands the changes of one table to all its followers.  Only the scheduler's thread may use it."""
 
     def __init__(self, state: TracedState, table: GrowingTable) -> None:
         self.state = state
@@ -74,7 +74,7 @@ class TableFeed:
             follower(frame)
 
     def begin(self, policy: str, memory: bytes | None, seed: int) -> Begin:
-        """What a process begins with that is to follow from the last `pull` on."""
+        """The first message to a process that follows from the last `pull` on."""
         return Begin(take_whole(self.state, self.table), policy, memory, seed)
 
 
@@ -94,7 +94,7 @@ class Timeouts:
 
 @dataclass
 class Tally:
-    """What became of the calls so far."""
+    """Outcomes of the calls so far."""
 
     calls: int = 0
     failures: int = 0
@@ -186,7 +186,7 @@ class RemotePolicy:
         return max(0.0, self._rest_until - time.monotonic())
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        """What the policy decides, or a decision that changes nothing and `trouble`."""
+        """The policy's decision; on a failure one that changes nothing, and `trouble`."""
         self.tally.calls += 1
         self._feed.pull()
         rest_s = self._rest_until - time.monotonic()

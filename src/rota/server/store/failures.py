@@ -106,7 +106,7 @@ def _code(cause: BaseException) -> int | str | None:
 
 
 def _refused(cause: BaseException) -> str | None:
-    """The SQLSTATE with which PostgreSQL refuses the connection; None for another error or an unknown state."""
+    """The SQLSTATE with which PostgreSQL refuses the connection; None for any other or unknown one."""
     if not hasattr(cause, "sqlstate"):
         return None
     return next((state for state, words in _REFUSED if re.search(words, str(cause))), None)

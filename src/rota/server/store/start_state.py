@@ -33,9 +33,9 @@ from rota.worlds.live.curves import Curves
 LOADED = "loaded_unix_s"
 """Fact: Unix time at which the scheduler last read the whole store; written before that reading.
 
-So no decision is made that could not be stored, or about jobs that are over already, as on a standby that lags
-and is promoted later.  And a writer that succeeded had the lock: it knows that no transaction of a broken
-connection is still under way.
+So no decision is made that could not be stored, or about jobs that are over already, as on a standby that
+lags and is promoted later.  And a writer that succeeded had the lock: it knows that no transaction of a
+broken connection is still under way.
 """
 _FLOATS = (
     "submit_s", "first_start_s", "since_s", "run_s", "service", "service_rate", "placed_s", "adjusted_s",
@@ -59,9 +59,7 @@ _AT_ONCE = 2000
 _COLUMNS = columns(t.jobs, _READ).order_by(t.jobs.c.row)
 
 _MAY_LIVE = or_(text(t.LIVE), t.jobs.c.row.in_(select(t.attempts.c.row).where(text(t.UNENDED))))
-_LIVE = columns(t.jobs, JOB_NAMES).where(
-    _MAY_LIVE
-)  # sorted here, since the database would read all jobs to sort them
+_LIVE = columns(t.jobs, JOB_NAMES).where(_MAY_LIVE)  # to sort in the database would read all jobs
 _OF_LIVE = select(t.jobs.c.row).where(_MAY_LIVE)
 _SPECS = select(t.jobs.c.row, t.jobs.c.spec, t.specs.c.text).join_from(t.jobs, t.specs).where(_MAY_LIVE)
 _ATTEMPTS = (

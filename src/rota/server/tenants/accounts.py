@@ -30,7 +30,7 @@ DAYS = 7.0
 HOUR_S = 3600.0
 WAITING = ("PENDING", "OFFERED", "SUSPENDED")
 NAMED = 5
-"""So many jobs are named in a refusal."""
+"""Most jobs that a refusal names."""
 
 
 class TenantAccounts:

@@ -1,8 +1,8 @@
-"""Where the machines of a live cluster stand, as its operator says: racks above them, sockets inside.
+"""The layout of a live cluster's machines, as its operator states it: racks above them, sockets inside.
 
 Agents report neither, so the configuration does: entries with patterns of names; the first that fits counts.
-Machines join one by one and may differ from what was planned, which stops no machine: one without an entry
-stands alone on each level above, and one whose devices a unit does not divide is one unit inside.
+Machines join one by one and may differ from the plan, which stops no machine: one without an entry stands
+alone on each level above; if the size of a unit does not divide its devices, it is one unit inside.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def layout_of(said: Any, where: str = "layout") -> NodeLayout:
 
 
 def _check_order(orders: list[tuple[str, ...]], field: str, where: str) -> None:
-    """Entries that name levels name the same, in the same order: which is the wider one must be clear."""
+    """Check that all entries name equal levels in equal order, so that it is clear which level is wider."""
     for order in orders:
         if order != orders[0]:
             raise InputError(
