@@ -40,7 +40,7 @@ class Axis:
     ticks: tuple[Tick, ...] = ()
     """From the left or from below; the last one stands at the end of what is shown first."""
     began: datetime | None = None
-    """The date at which an axis of time begins, if it has dates."""
+    """The date at the start of an axis of time, if it has dates."""
 
     def place(self, values: Floats) -> Floats:
         """Values as fractions of the axis, cut off at its ends."""
@@ -53,7 +53,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Curve:
-    """A named line; `band` is the lowest and highest value beside each point, where points are means."""
+    """A named line; `band` is the lowest and highest value at each point, if points are means."""
 
     name: str
     colour: int
@@ -225,14 +225,14 @@ TIME_STEPS_S = [
     *(_HOUR_S * count for count in (1, 2, 3, 4, 6, 8, 12)),
     *(_DAY_S * count for count in (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 56, 112, 224, 448)),
 ]
-"""Seconds between marks on a linear axis of time; `core.js` has the same."""
+"""Seconds between marks on a linear axis of time; `core.js` has an equal list."""
 _LOG_S = [1, 10, _MINUTE_S, 10 * _MINUTE_S, _HOUR_S, 6 * _HOUR_S]
 _LOG_S += [_DAY_S * count for count in (1, 5, 30, 365)]
 """Marks of a logarithmic axis of time."""
 _LOG_ENDS_S = [*_LOG_S, 2, 5, 20, 30]
 _LOG_ENDS_S += [_MINUTE_S * count for count in (2, 5, 20, 30)] + [_HOUR_S * count for count in (2, 4, 12)]
 _LOG_ENDS_S += [_DAY_S * count for count in (2, 10, 20, 60, 100, 200, 500, 1000, 2000, 5000)]
-"""Marks at which such an axis can end, finer so that little of it stays empty."""
+"""Marks where such an axis can end, finer so that little of it stays empty."""
 _MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
 _STEPS = (1.0, 2.0, 2.5, 5.0)
 

@@ -1,4 +1,4 @@
-"""Several runs beside each other: ratios against a baseline, and the best of each column."""
+"""Comparison of several runs: ratios against a baseline, and the best of each column."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class MetricCell:
     ratio: float | None
     best: bool
     likely: tuple[float, float] | None = None
-    """Within which it is, in other mixtures of the same weeks; None if that was not asked for."""
+    """Its range in other mixtures of these weeks; None if that was not asked for."""
     likely_ratio: tuple[float, float] | None = None
-    """The same of the ratio, of which both sides are of the same jobs."""
+    """The range of the ratio; both its sides are over equal jobs."""
 
     @property
     def value(self) -> float | None:
@@ -80,11 +80,11 @@ class Comparison:
 
     @property
     def observed(self) -> ComparisonRow | None:
-        """What the trace recorded, if it did."""
+        """The values that the trace recorded, if any."""
         return next((line for line in self.lines if line.observed), None)
 
     def tells_apart(self, key: str) -> bool:
-        """Whether the metric `key` is worth a column: it has a value, and not the same for all of several."""
+        """True if the metric `key` is worth a column: it has a value, and several runs differ in it."""
         texts = {line.cells[key].text for line in self.lines}
         return any(line.cells[key].value for line in self.lines) and (len(texts) > 1 or len(self.lines) == 1)
 
@@ -164,7 +164,7 @@ def _likely(
 def _as_many(
     of: Sequence[Summary], base: Sequence[Summary], is_shared: bool
 ) -> tuple[list[Mapping[str, Floats]], list[Mapping[str, Floats]]]:
-    """The draws of both by seed; a run that no seed changes stands beside each of the other's."""
+    """The draws of both by seed; a run that no seed changes is paired with each of the other's."""
     most = max(len(of), len(base))
 
     def each(some: Sequence[Summary]) -> list[Mapping[str, Floats]]:

@@ -1,4 +1,4 @@
-"""What a report says, whatever shows it: findings, tables, bars, and the sections that hold them.
+"""The content of a report, independent of its form: findings, tables, bars, and their sections.
 
 `page` makes HTML of all of it, `terminal` text, `plain` values for JSON, and `tables` files.
 """
@@ -49,7 +49,7 @@ class TableColumn:
     is_name: bool = False
     """Whether `head` is the name of a policy or a tenant, which may be broken between its parts."""
     curve: int | None = None
-    """Number of the policy whose line stands before the head; None for no line."""
+    """Number of the policy with the line drawn before the head; None for no line."""
     dashed: bool = False
     """Whether that line is: of what was observed, or of a bound."""
     sorts: bool = True
@@ -64,7 +64,7 @@ class TableCell:
     below: tuple[str, ...] = ()
     """Smaller lines below it: its margin, its change."""
     value: float | None = None
-    """What a page sorts by."""
+    """The value that a page sorts by."""
     best: bool = False
     style: str = ""
     """How a terminal shows it."""
@@ -99,7 +99,7 @@ class DataTable:
 
     kind: ClassVar[str] = "table"
     title: str
-    """Its name for readers who cannot see it; printed above it if `has_caption`."""
+    """Its name for screen readers; printed above it if `has_caption`."""
     head: str
     """Of the names of the rows."""
     columns: tuple[TableColumn, ...]
@@ -151,7 +151,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """Rows of bars to one scale; the parts of all rows mean the same."""
+    """Rows of bars to one scale; equal parts have equal meaning in all rows."""
 
     kind: ClassVar[str] = "bars"
     title: str
@@ -235,7 +235,7 @@ class ReportPage:
 
 @dataclass(frozen=True)
 class Gain:
-    """What another policy made of the same jobs, measured by replaying them."""
+    """The effect of another policy on the trace's jobs, measured by replaying them."""
 
     policy: str
     against: str
@@ -253,7 +253,7 @@ class Replay:
 
     policy: str
     knowledge: str = ""
-    """Empty for what all replays are told."""
+    """Empty for the knowledge that all replays get."""
     retries: str = ""
     """As the trace did if empty."""
     spread: bool = False
@@ -276,11 +276,11 @@ class Remedy:
     page: str
     """Its page below docs/."""
     why: str
-    """What it does about it, in a few words."""
+    """Its effect on the finding, in a few words."""
     replay: Replay | None = None
     """None if nothing can be replayed for it."""
     against: Replay | None = None
-    """What to replay beside it; what the site ran if None."""
+    """The replay to compare with; the site's own policy if None."""
     metric: str = "mean_waiting_s"
     gain: Gain | None = None
 
@@ -310,15 +310,15 @@ class Finding:
 
     kind: ClassVar[str] = "finding"
     key: str
-    """What kind of finding it is: the same word for every trace."""
+    """The kind of finding, by a word common to all traces."""
     study: str
     sentence: str
     value: float
     unit: str
     fault: bool = False
-    """True if somebody should act on it: it names who or what."""
+    """True if it calls for action: it then names a subject."""
     subject: str = ""
-    """Whom or what a fault is about: a user, an array, a partition."""
+    """The subject of a fault: a user, an array, a partition."""
     numbers: Mapping[str, object] = field(default_factory=dict)
     """What stands behind the sentence, for programs."""
     figure: Figure | None = None
@@ -354,7 +354,7 @@ class Unsaid:
 
 @dataclass(frozen=True)
 class Said:
-    """What one study found, and what it could not say."""
+    """Findings of one study, and the questions it could not answer."""
 
     findings: tuple[Finding, ...] = ()
     unsaid: tuple[Unsaid, ...] = ()

@@ -52,7 +52,7 @@ _TABLES: Mapping[str, frozenset[Knowledge]] = {
     "pairs": frozenset({Knowledge.PAIRS}),
     "regimes": frozenset({Knowledge.REGIMES}),
 }
-"""Policies' knowledge that can be given once there is a table."""
+"""Kinds of knowledge that each table provides."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def advise(
 
     goal       `jct`, `tail`, `fairness`, `utilisation`, `deadlines`, `energy`; several: `jct=2,tail=1`
     policies   the candidates; those that suit the trace if None
-    present    the policy that the site runs now; None takes what fits the recorded starts best (`rota.api.site_policy`)
+    present    what the site runs now; None takes what fits the recorded starts best (`rota.api.site_policy`)
     knowledge  what candidates know, and from which source; durations are `predicted` unless given
     costs      of interruptions; `RESTARTS` unless given
     power      watts of a busy GPU and of an idle one, for `energy`: `300:60`, `A100=400:60,V100=300:50`

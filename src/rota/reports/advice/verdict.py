@@ -155,7 +155,7 @@ class ToldDurations:
     values: Mapping[str, tuple[float, ...]]
     """By policy; those that read no durations stay as they were."""
     best: tuple[str, ...]
-    """The best, and those that cannot be told apart from it."""
+    """The best policy, and those statistically equal to it."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class Verdict:
 
     @property
     def undecided(self) -> tuple[VerdictLine, ...]:
-        """The best, and those that cannot be told apart from it."""
+        """The best policy, and those statistically equal to it."""
         return tuple(line for line in self.lines if line.undecided)
 
     @property

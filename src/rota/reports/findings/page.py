@@ -79,7 +79,7 @@ def _count(analysis: Analysis) -> str:
 
 
 def _gaps(analysis: Analysis) -> list[tuple[str, str]]:
-    """What is missing, and what could be said with it."""
+    """The missing data, and the questions that they would answer."""
     needs: dict[str, list[str]] = {}
     for gap in analysis.unsaid:
         needs.setdefault(gap.needs, []).append(gap.what)
@@ -101,7 +101,7 @@ def _fault_table(group: FaultGroup) -> Iterator[Details]:
 
 
 def _how(analysis: Analysis) -> Iterator[Details]:
-    """What it was judged by."""
+    """The thresholds applied."""
     limits = tuple((name, f"{value:g}") for name, value in asdict(analysis.thresholds).items())
     yield Details("Thresholds", (Terms(limits, as_facts=True),))
     if analysis.odd:

@@ -14,7 +14,7 @@ class Thresholds:
     """Chosen so that a clean history names no user; `docs/analyze.md` says what each is weighed against."""
 
     idle_utilisation: float = 0.05
-    """A job whose GPUs are busy for no larger part of the time is idle."""
+    """A job is idle if its GPUs are busy for at most this part of the time."""
     idle_cpu_cores: float = 0.05
     """A job that keeps no more CPU cores busy for each GPU is idle, where GPUs were not measured."""
     idle_run_h: float = 0.5
