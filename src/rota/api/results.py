@@ -69,7 +69,7 @@ class Results:
     unread: tuple[str, ...] = ()
     """Remarks about options that none of its policies reads; other policies may."""
     confidence: bool = False
-    """Whether numbers have intervals beside them."""
+    """True if numbers have intervals."""
 
     @cached_property
     def summaries(self) -> tuple[Summary, ...]:
@@ -119,7 +119,7 @@ class Results:
     def frame(self) -> pl.DataFrame:
         """One row per run: policy, seed, and every metric by its key (`docs/metrics.md`), null where none.
 
-        `frame().to_pandas()` gives the same to pandas.
+        `frame().to_pandas()` gives it as a pandas frame.
         """
         rows = [
             {"policy": record.policy, "observed": record.observed, "seed": record.provenance.get("seed")}

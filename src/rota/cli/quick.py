@@ -1,8 +1,8 @@
 """`rota submit`, `rota ls` and `rota systems` in their usual forms, without building the command line.
 
 Standard library only, and little of it: the interpreter's own start is most of what these commands cost.
-What is not understood here, and whatever goes wrong, is left to the whole command line, which explains it.
-A submission that was sent is sent again with its key in that case, so that it is one job.
+The whole command line handles and explains everything else, errors included.  If a submission has been sent
+by then, it is sent again with its key, so that it makes one job.
 """
 
 from __future__ import annotations

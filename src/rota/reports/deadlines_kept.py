@@ -81,7 +81,7 @@ def _hit(record: Record) -> Bools:
 
 
 def kept_over_time(sample: Sample, start_s: float) -> Steps | None:
-    """Share of kept promises among those settled by each moment, 1 until one is broken; None without promises.
+    """Share of kept promises among those settled by each moment, 1 until one is broken; None if none.
 
     A promise is settled when its job ends, or when the promised moment passes without that.
     """

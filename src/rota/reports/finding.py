@@ -51,7 +51,7 @@ class TableColumn:
     curve: int | None = None
     """Number of the policy with the line drawn before the head; None for no line."""
     dashed: bool = False
-    """Whether that line is: of what was observed, or of a bound."""
+    """True for a dashed line: of observed values, or of a bound."""
     sorts: bool = True
     """False if its values have several units, and so no order."""
 
@@ -79,9 +79,9 @@ class TableRow:
     below: tuple[str, ...] = ()
     """Smaller lines below the name."""
     curve: int | None = None
-    """Number of the policy whose line stands before the name; None for no line."""
+    """Number of the policy with the line drawn before the name; None for no line."""
     ranked: bool = True
-    """False for what is not compared: what was observed, or a bound."""
+    """False for rows that are not compared: observed values, or a bound."""
     means: str = ""
     """Definition of `name`, where that is a key."""
     style: str = ""
@@ -142,7 +142,7 @@ class Bar:
     text: str
     """Its figure in words."""
     curve: int | None = None
-    """Number of the policy whose line stands before the name; None for no line."""
+    """Number of the policy with the line drawn before the name; None for no line."""
     ranked: bool = True
     """False where that line is of what was observed, or of a bound."""
     each: tuple[str, ...] = ()

@@ -60,7 +60,7 @@ def wrapped(text: str, size: float, width: float, *, bold: bool = False) -> list
 
 
 def cut(text: str, size: float, width: float, *, bold: bool = False) -> str:
-    """`text`, or so much of its beginning and end as fits in `width` around an ellipsis."""
+    """`text`, or as much of its beginning and end as fits in `width` around an ellipsis."""
     kept = len(text)
     short = text
     while kept > 2 and text_width(short, size, bold=bold) > width:

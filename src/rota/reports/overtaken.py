@@ -1,4 +1,4 @@
-"""What promises cost the others: GPUs that promised jobs held while jobs submitted before them waited.
+"""The cost of promises to other jobs: GPUs that promised jobs held while earlier submitted jobs waited.
 
 Counted in two ways: for each job without a promise the seconds in which promised jobs that came after it held
 as many GPUs as it asked for; and, so that no GPU counts twice, the GPU-seconds that waiting jobs can claim

@@ -58,7 +58,7 @@ def environment() -> Environment:
 
 
 def _file(name: str) -> Markup:
-    """A style sheet or script beside the templates, to stand in a page as it is."""
+    """A style sheet or script from the templates' folder, to be included in a page unchanged."""
     return Markup((files("rota.reports") / "templates" / name).read_text(encoding="utf-8"))  # ours, not input
 
 
@@ -78,7 +78,7 @@ def told(sentence: str) -> Markup:
 _JOINT = re.compile(r"(?<=[:=,/_|])(?=[^:=,/_|])")
 """Where the name of a policy or a tenant may be broken over two lines: behind what joins its parts."""
 _SHORT = 20
-"""Letters up to which a table keeps a name on one line."""
+"""Most letters of a name that a table keeps on one line."""
 
 
 def breakable(name: str) -> Markup:

@@ -36,7 +36,7 @@ class Style:
     line: float = 2.0
     """Width of curves, in pixels at 96 to the inch."""
     dashes: tuple[str, ...] = ()
-    """Dash patterns by number of the curve; empty for those of the report."""
+    """Dash patterns by number of the curve; empty for the report's patterns."""
     titled: bool = True
     """Whether the chart's title stands above it."""
 
@@ -62,4 +62,4 @@ STYLES: Mapping[str, Style] = {
         titled=False,
     ),
 }
-"""Styles by the name under which they are asked for."""
+"""Styles by name."""

@@ -203,7 +203,7 @@ class Scheduler:
         self.directives.publish()
 
     def _tenants(self, everything: Everything) -> Tenants:
-        """The tenants on record, as `view` shows; those in the settings if there are none that can be read."""
+        """The tenants on record, as `view` shows; the settings' tenants if none can be read."""
         plain = TenantsInForce(self.settings.tenants, self.settings.tenants)
         try:
             self.view.tenants = on_record(everything.facts) or plain

@@ -116,7 +116,7 @@ class Follower:
             self._put(rank, text)
 
     def _attempts(self) -> Mapping[int, AttemptView]:
-        """All attempts so far, by number."""
+        """All attempts, by number."""
         from rota.client import route
         from rota.wire.views import JobDetail
 
@@ -146,7 +146,7 @@ class Follower:
         return wrote
 
     def _put(self, rank: int, text: str) -> None:
-        """Print whole lines of one of several ranks; of a single one, everything at once."""
+        """Print whole lines of one of several ranks; of a single rank, everything immediately."""
         if self._ranks is not None and len(self._ranks) == 1:
             self._write(rank, text)
             return
@@ -210,7 +210,7 @@ def follow_to_end(follower: Follower, *, cancels: bool) -> int:
 
 
 class Interrupts:
-    """Remembers Ctrl-C, whose exception is lost if it comes while an object is being destroyed."""
+    """Remembers Ctrl-C: its exception is lost if it comes while an object is being destroyed."""
 
     def __init__(self, *more: signal.Signals) -> None:
         """Signals in `more` count as Ctrl-C does."""

@@ -105,7 +105,7 @@ def silent_node(client: Client, job: JobView) -> str:
 
 
 def without_a_terminal(id: str, nodes: Sequence[str]) -> str:
-    """A sentence for a job on several nodes, of which the first has the terminal; else empty."""
+    """A sentence for a job on several nodes, since the first one has the terminal; else empty."""
     if len(nodes) < 2:
         return ""
     others = ", ".join(nodes[1:])

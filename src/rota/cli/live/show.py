@@ -270,7 +270,7 @@ def _progress(attempt: AttemptView) -> str:
 
 
 def curves_text(view: CurvesView) -> str:
-    """A table with a small picture of each curve, over the same time."""
+    """A table with a small picture of each curve, over a common time."""
     if not view.curves:
         return (
             f"nothing has been reported of job {view.job} so far; programs that use rota.training report "

@@ -99,7 +99,7 @@ class LocalTerminal:
         return not self._is_left
 
     def _read_keys(self) -> None:
-        """What is typed, until it is over; a program that reads nothing makes us stop reading."""
+        """Send what is typed, until the session ends; pause reading while the program does not read."""
         while not self._is_over:
             with self._changed:
                 has_room = len(self._typed) < MOST_TYPED

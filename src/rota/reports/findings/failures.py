@@ -242,7 +242,7 @@ def _retries(history: JobHistory, trials: FailedAttempts) -> list[Finding]:
 
 
 def _prerun(history: JobHistory, trials: FailedAttempts, thresholds: Thresholds) -> Finding:
-    """Failures that a trial on one GPU before the real run would have caught, if it failed there in that way."""
+    """Failures that a trial on one GPU before the real run would have caught, if they recur there."""
     early = trials.run_s <= thresholds.prerun_s
     first = early & (trials.number == 0)
     caught = np.isin(trials.row, trials.row[first])

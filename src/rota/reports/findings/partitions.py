@@ -85,7 +85,7 @@ def _everybodys(
     misplaced: dict[tuple[int, str, str], list[int]],
     thresholds: Thresholds,
 ) -> list[Finding]:
-    """Partitions where most users waited so, by the distribution of load and no user's mistake; from `found`."""
+    """Partitions where most users waited so: an uneven load, no user's mistake; from `found`."""
     findings = []
     for label, other in sorted({key[1:] for key in misplaced}):
         inside = _of(history, label)

@@ -1,7 +1,7 @@
-"""What the jobs of a trace held.
+"""GPUs held by the jobs of a trace.
 
-A job holds GPUs from its start for as long as its attempts ran in all; where no start of it is recorded, from
-its submission.  It holds those it asked for, as many on each of the nodes that it ran on.
+A job holds GPUs from its start, or from its submission if no start is recorded, for the total run time of its
+attempts.  It holds the number it asked for, evenly on the nodes that it ran on.
 """
 
 from __future__ import annotations

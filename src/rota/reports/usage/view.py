@@ -260,7 +260,7 @@ def _month_ticks(months: Sequence[str]) -> tuple[Tick, ...]:
 
 @dataclass(frozen=True)
 class Months:
-    """Curves over the same months, those with the most GPU-hours first."""
+    """Curves over common months, those with the most GPU-hours first."""
 
     months: Sequence[str]
     """`2026-11`, ascending, without gaps."""
