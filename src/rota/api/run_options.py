@@ -298,7 +298,7 @@ class RunOptions:
     def recorded(self) -> dict[str, object]:
         """Options that change the run and differ from the default: `simulate(**recorded)` repeats the run.
 
-        A cluster in words is left out, since the record describes the cluster itself; objects are given as text.
+        A cluster in words is left out, since the record describes the cluster; objects are given as text.
         """
         given = {
             one.name: getattr(self, one.name)

@@ -1,4 +1,4 @@
-"""Tells waiting callers, browsers, hooks and counters what a turn of the scheduler has changed."""
+"""Reports changes of a scheduler's turn to waiting callers, browsers, hooks and counters."""
 
 from __future__ import annotations
 

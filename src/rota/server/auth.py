@@ -210,7 +210,7 @@ def identify_peer(directory: Directory, uid: int, account: str, owner_uid: int) 
 class AuthenticationGate:
     """ASGI middleware: identifies the caller as `scope["identity"]`, or answers 401 or 403.
 
-    A token comes first, also on the UNIX socket; then a browser's session, with which only pages of this
+    A token comes first, also on the UNIX socket; then a browser's session, under which only pages of this
     controller may change anything; without either the kernel's word on the peer counts.  `open_paths` need
     none of them; one that ends in `/` stands for all below it.  `refused` writes the answers.
     """

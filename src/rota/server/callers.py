@@ -15,7 +15,7 @@ class Caller:
     tenant: str = ""
     admin: bool = False
     viewer: bool = False
-    """May look at what it owns and at what all people see, and change nothing."""
+    """May read its own jobs and public pages, and change nothing."""
     account: str = ""
     """The machine's account that the person's commands run as; empty for the daemon's own."""
     node: str = ""

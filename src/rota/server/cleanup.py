@@ -1,4 +1,4 @@
-"""Removes what has been kept long enough: records here, files on the agents' disks.
+"""Removes expired data: records here, files on the agents' disks.
 
 A thread takes things off the record, a few at a time: after each transaction it rests for much longer than
 that took, so that the scheduler and the API write as if it were not there.  Agents ask which of the jobs that
@@ -34,7 +34,7 @@ NEARLY_FULL, NEARLY_FULL_BYTES = 0.05, 10 * 2**30
 
 
 class Tidier:
-    """Knows what is too old; `start` has a thread take it off the record."""
+    """Finds expired records; `start` has a thread delete them."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Tidier:
         clock: Callable[[], float] | None = None,
         caps: Caps | None = None,
     ) -> None:
-        """`clock` tells seconds since the cluster's epoch."""
+        """`clock` returns seconds since the cluster's epoch."""
         self._footprints = Footprints(store, caps or Caps())
         self.keep = keep
         self.most_points = MOST_POINTS
@@ -58,11 +58,11 @@ class Tidier:
     # -- on record -------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take off the record what is too old, from now on."""
+        """Delete expired records from now on."""
         self._thread.start()
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Stop; what is left is found again by the next controller."""
+        """Stop; the next controller finds the rest again."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)

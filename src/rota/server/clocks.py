@@ -77,7 +77,7 @@ class Clock:
         return self() + min(self.skew_s(), 0.0)
 
     def of_people(self, at_unix_s: float) -> float:
-        """A moment that a user named by the wall clock, as this clock tells it."""
+        """A moment that a user named by the wall clock, converted to this clock."""
         skew_s = self.skew_s()
         return at_unix_s if abs(skew_s) < TOLD_S else max(at_unix_s - skew_s, 0.0)
 

@@ -164,7 +164,7 @@ class Answers:
         return row
 
     def as_planned(self, row: JobRow, view: JobView) -> JobView:
-        """The job, with what is planned for its promised deadline now."""
+        """The job, with the present plan for its promised deadline."""
         return as_planned_now(self._scheduler, row, view)
 
     def with_reasons(self, views: list[JobView]) -> list[JobView]:

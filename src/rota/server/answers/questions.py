@@ -67,7 +67,7 @@ class AskNew:
 
 @dataclass(frozen=True)
 class AskFutures:
-    """What becomes of all jobs under each of `policies`, and under the one in force?"""
+    """What is the future of all jobs under each of `policies`, and under the one in force?"""
 
     looking: Looking
     policies: tuple[str, ...]
@@ -83,7 +83,7 @@ class AskTenants:
 
 @dataclass(frozen=True)
 class AskTrial:
-    """Does `policy` come to a decision upon this moment?"""
+    """Can `policy` decide about this moment?"""
 
     looking: Looking
     policy: str

@@ -1,4 +1,4 @@
-"""When waiting jobs are expected to start: forecast by a thread now and then, while pages ask."""
+"""Expected starts of waiting jobs, forecast by a thread from time to time while pages ask."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESTS = 6
 """A forecast is followed by a pause of this multiple of its time, `LEAST_REST_S` at least."""
 LEAST_REST_S = 10.0
 Range = tuple[float | None, float | None, float | None]
-"""Median, earliest and latest start in Unix seconds; None where it does not come to start."""
+"""Median, earliest and latest start in Unix seconds; None if it does not start."""
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def _has(names: str) -> str:
 
 
 def _of_devices(spec: JobSpec) -> str:
-    """Names of what is said of devices, joined by `and`."""
+    """Names of the fields about devices, joined by `and`."""
     said = {
         "gpu_type": spec.gpu_types,
         "gpu_memory": spec.gpu_memory_gib,

@@ -76,7 +76,7 @@ class Asking:
         constraints = self._trouble()
         try:
             constraints += self._waiting()
-        except RotaError as error:  # it is computing a decision, or restarts: tell what is on record
+        except RotaError as error:  # it is computing a decision, or restarts: answer from the record
             constraints += self._displaced([])
             constraints.append(Constraint(Code.POLICY, detail=str(error)))
         return [words.view(one) for one in constraints or [Constraint(Code.POLICY, detail=_BETWEEN)]]
@@ -145,7 +145,7 @@ class Asking:
         return Constraint(Code.PROFILING, left_s, 1, f"{asked} {words.device}s")
 
     def _measured(self, constraint: Constraint, attempt: AttemptRow) -> Constraint:
-        """The speed that the program reports, in place of what the table assumes."""
+        """The speed that the program reports, in place of the table's."""
         if constraint.code is not Code.PACKED:
             return constraint
         now, alone = _step_s(attempt), math.nan

@@ -65,7 +65,7 @@ class Forecaster:
         """The answer to `request`, or `error` with a sentence and whether it is the caller's fault."""
         try:
             return self._serve[type(request)](request)
-        except Exception as error:  # a policy may raise anything, and the controller hears of it
+        except Exception as error:  # a policy may raise anything, and the controller gets it
             if has_run_out(error):
                 return {SPENT: words_of(error)}
             is_known = isinstance(error, RotaError)
@@ -183,7 +183,7 @@ def _redo(frozen: Frozen, moment: PresentMoment) -> Callable[[State, int], Redo]
 
 
 def _given(frozen: Frozen, moment: PresentMoment) -> dict[int, float]:
-    """Whole durations of the jobs that tell what is left."""
+    """Whole durations of the jobs that report their remaining work."""
     return {row: did + moment.left_s[row] for row, did in _done(frozen, moment.left_s).items()}
 
 
@@ -222,7 +222,7 @@ def _policy(future: PolicyForecast) -> Reply:
 
 
 class _Heard:
-    """A policy, and what it decided last."""
+    """A policy, and its last decision."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy

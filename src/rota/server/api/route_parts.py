@@ -177,13 +177,13 @@ class _Call:
         self.ended_by: Exception | None = None
 
     def end(self, error: Exception) -> None:
-        """Cancel what it waits for; it raises `error` instead."""
+        """Cancel the awaited task; the wait raises `error` instead."""
         if self._task is not None and self.ended_by is None:
             self.ended_by = error
             self._task.cancel()
 
     def left(self, gone: asyncio.Future[None]) -> None:
-        """Whoever made it is gone, unless this is only no longer watched."""
+        """The caller has disconnected, unless the call is only no longer watched."""
         if not gone.cancelled():
             gone.exception()  # seen: of a connection that breaks there is nothing more to say
             self.end(ClientDisconnect())

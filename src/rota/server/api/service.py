@@ -31,7 +31,7 @@ class Pulse:
     """
 
     def __init__(self, question: Callable[[], str]) -> None:
-        """`question` answers with what is wrong, or nothing."""
+        """`question` returns the fault, or nothing."""
         self._question = question
         self._asking: asyncio.Task[str] | None = None
         self._thread = CapacityLimiter(1)

@@ -112,7 +112,7 @@ class JobsService(Protocol):
         ...
 
     def curves(self, who: Caller, id: str, since_s: float | None) -> CurvesView:
-        """What it has said over time; only points with something said after `since_s`, a Unix time."""
+        """Its reports over time; only points with a report after `since_s`, a Unix time."""
         ...
 
     def timeline(self, who: Caller, id: str) -> list[StretchView]:
@@ -142,7 +142,7 @@ class JobCommandsService(Protocol):
     def act(self, who: Caller, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
         """Cancel, hold …; on record on return, done soon after.  Conflict if the state does not allow it.
 
-        Doing what is done already (cancelling a cancelled job) is no error.  `id` may be an array's number:
+        Repeating an act (cancelling a cancelled job) is no error.  `id` may be an array's number:
         then it is one command for all its jobs that are not over, and those that do not allow it are named.
         """
         ...
@@ -165,7 +165,7 @@ class NodesService(Protocol):
 
 
 class HistoryService(Protocol):
-    """What has happened."""
+    """Past events."""
 
     def history(
         self, since_s: float | None, until_s: float | None, limit: int | None = None, after: str = ""
@@ -238,7 +238,7 @@ class PoliciesService(Protocol):
         ...
 
     def shadow(self, who: Caller, policy: str | None) -> PolicyView:
-        """Run another policy beside the real one without acting; None ends that."""
+        """Run another policy in parallel with the real one without acting; None ends that."""
         ...
 
     def whatif(self, question: Question) -> WhatIf:
@@ -285,7 +285,7 @@ class UsersService(Protocol):
         ...
 
     def join_token(self, lifetime_s: float) -> JoinToken:
-        """A token with which machines may join for a while."""
+        """A token that lets machines join for a while."""
         ...
 
 

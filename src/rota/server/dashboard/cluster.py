@@ -1,4 +1,4 @@
-"""The page Cluster: which job holds which device, how busy it is, what still fits, what is wrong."""
+"""The page Cluster: which job holds which device, how busy it is, free room, and faults."""
 
 from __future__ import annotations
 

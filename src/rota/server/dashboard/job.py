@@ -119,13 +119,13 @@ def show(request: Request, id: JobId, jobs: AskedJobs, who: Person) -> Response:
 
 @router.get("/jobs/{id}/now")
 def now(request: Request, id: JobId, jobs: AskedJobs, who: Person) -> Response:
-    """What changes of it, as far as it is looked at first: state, reasons, life."""
+    """The changing part at the top: state, reasons, life."""
     return fragment(request, "job_now.html", shown=job_page(jobs, who, id, now_of(request)))
 
 
 @router.get("/jobs/{id}/more")
 def more(request: Request, id: JobId, jobs: AskedJobs, who: Person) -> Response:
-    """What changes of it further down: what it asks for and can do, its attempts and events."""
+    """The changing part further down: its request, its program's abilities, its attempts and events."""
     return fragment(request, "job_more.html", shown=job_record(jobs, who, id))
 
 
@@ -140,7 +140,7 @@ async def log(id: JobId, jobs: AskedJobs, who: Person, rank: int = 0, attempt: i
             yield data
             place += len(data)
             if place >= first.size:
-                return  # what is written meanwhile belongs to the next look
+                return  # output written meanwhile belongs to the next look
             piece = await jobs.logs(who, id, LogRequest(attempt, rank, place, PIECE_BYTES, 0.0))
             data = piece.text.encode()
 

@@ -82,7 +82,7 @@ class QueuePage:
 
 @dataclass(frozen=True)
 class Queue:
-    """All live jobs, in the order of the page, and what is known of them without asking about each."""
+    """All live jobs, in the order of the page, with the facts known without a question about each."""
 
     jobs: Sequence[JobLine]
     places: Mapping[int, int]
@@ -169,7 +169,7 @@ def _reasons(jobs: JobsService, ids: Sequence[str]) -> tuple[Mapping[str, Sequen
 
 
 def _is_wanted(job: JobLine, look: Look) -> bool:
-    """Every word has to stand somewhere in what the row shows."""
+    """Each word has to occur in the row."""
     if job.state not in STATES[look.state]:
         return False
     if look.tenant and not f"{job.tenant}/".startswith(f"{look.tenant}/"):
@@ -221,5 +221,5 @@ def rows(
 
 
 def _kept(look: Look) -> dict[str, str | int]:
-    """What of a look has to stand in an address."""
+    """The parts of a view that its address must contain."""
     return {name: value for name, value in asdict(look).items() if value != getattr(Look(), name)}

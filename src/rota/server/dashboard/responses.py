@@ -38,7 +38,7 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Vary": "HX-Request",
 }
-"""Of every page: nothing comes from elsewhere, no script or style stands in the page itself."""
+"""Of every page: nothing is loaded from elsewhere, and the page itself contains no script or style."""
 COLOURS = len(BARS)
 _CHOSEN: dict[str, int] = {}
 _CHOOSING = Lock()

@@ -166,7 +166,7 @@ def _gpus(number: float) -> str:
 
 
 def curves(tenants: TenantsService, days: int, path: str) -> dict[str, Any]:
-    """What `series.js` draws: one tenant against what is its own, or those that used most."""
+    """Data for `series.js`: one tenant's use against its own share, or the tenants that used most."""
     history, view = tenants.tenants_history(float(days), POINTS), tenants.tenants()
     known = {one.path: one for one in view.tenants}
     names = [path] if path else list(history.held)[:MOST_CURVES]

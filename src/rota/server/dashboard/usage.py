@@ -1,4 +1,4 @@
-"""The page Usage: where the GPU-hours went, by tenant, user or workload, and what they cost."""
+"""The page Usage: GPU-hours by tenant, user or workload, and their cost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class UsageAsked:
 
     @property
     def words(self) -> list[str]:
-        """What is counted by."""
+        """The key that usage is grouped by."""
         first = self.by if self.by in BY else "tenant"
         return [first, self.then] if self.then in BY and self.then != first else [first]
 

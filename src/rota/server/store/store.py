@@ -251,7 +251,7 @@ class Store:
                 raise StoreError(f"{self.where} was out of reach meanwhile; everything is read again")
             self._stepping.write(writing, step, self.epoch_s)
 
-    # -- what is too old -----------------------------------------------------------------------
+    # -- expired rows --------------------------------------------------------------------------
 
     def drop_old_jobs(self, before_s: float, keys_s: float) -> bool:
         """Take some jobs off the record that ended before `before_s`; False if there are none.
@@ -333,12 +333,12 @@ class Store:
             return new_jobs.is_known(connection, user, key)
 
     def phases(self, name: str) -> Mapping[int, int]:
-        """Where the jobs are that `name` stands for, an id or an array's number: how many in each phase."""
+        """Number of jobs in each phase, among those that `name`, an id or an array's number, refers to."""
         with self._db.reading() as connection:
             return queries.phases(connection, name)
 
     def spec(self, row: int) -> JobSpec | None:
-        """What the user submitted, with all changes since."""
+        """The user's request, with all changes since."""
         return self.specs([row]).get(row)
 
     def specs(self, rows: Sequence[int]) -> dict[int, JobSpec]:
@@ -392,7 +392,7 @@ class Store:
             return ended.count_ended(connection, which)
 
     def past_columns(self, since_s: float, until_s: float) -> PastColumns:
-        """Of the jobs that `history` lists, and of what they held, what usage is counted from."""
+        """The columns for counting usage, of the jobs that `history` lists and of their holdings."""
         with self._db.reading(one_moment=True) as connection:
             return past_columns(connection, since_s, until_s)
 

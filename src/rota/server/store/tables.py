@@ -116,7 +116,7 @@ jobs = Table(
     _float("progress_rate"), _float("progress_since"), _maybe_float("finish_s"), _maybe_int("exit_code"),
     _maybe_int("signal"), _text("cause"), _int("attempt"), _maybe_text("capability"),
     _maybe_text("measured"),
-    # Apart, since an array has one specification, and a long one shall not be written with each change.
+    # Apart, since an array has one specification, and a long one is not to be written with each change.
     Column("spec", BigInteger, ForeignKey("specs.number"), nullable=False),
 )  # fmt: skip
 LIVE = "phase <= 3"

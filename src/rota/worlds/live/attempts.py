@@ -16,7 +16,7 @@ from rota.worlds.live.curves import Curves
 from rota.worlds.live.holds import Hold
 
 WITHDRAWN = "withdrawn"
-"""`Attempt.how` of one that no agent has heard of: its job goes on with the one before, or with another."""
+"""`Attempt.how` of an attempt that reached no agent: its job continues with the previous or another one."""
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class Attempt:
 
     @property
     def steady_s(self) -> float:
-        """Since when it works on what it has, with the claim it has; infinite if it does not work yet."""
+        """Since when it works with its present devices and claim; infinite if it does not work yet."""
         return math.inf if self.ready_s is None else max(self.ready_s, self.wanted_s)
 
     @property
@@ -182,7 +182,7 @@ class LiveJob:
     idle_since_s: float | None = None
     """Since when it has done nothing, if its user was warned; None while it works."""
     needless: str = ""
-    """Why it shall be cancelled at the next moment; empty if it shall not."""
+    """Why it is to be cancelled at the next moment; empty if it is not."""
 
     @property
     def attempt(self) -> Attempt | None:
@@ -201,7 +201,7 @@ class LiveJob:
 
     @property
     def can(self) -> Can:
-        """What its program bears, as far as is known; a job that is not to be stopped bears no stop."""
+        """Acts that its program supports, as far as known; no stop for a job that must not be stopped."""
         said, own = self.capability or Capability(), self.spec.checkpoint == "own"
         flags = Can.BATCH if said.batch_size else Can.NOTHING
         if not self.spec.preemptible:

@@ -42,7 +42,7 @@ def look_at(live: LiveJobs, at_s: float) -> None:
 
 
 def look(live: LiveJobs, batch: BatchBuilder) -> None:
-    """Bring the cluster nearer to what is wanted; look again in a while."""
+    """Bring the cluster nearer to its wanted size, and set the next look."""
     scaling = live.scaling
     if scaling is None or batch.now < scaling.look_s:
         return

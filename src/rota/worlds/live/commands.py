@@ -51,7 +51,7 @@ def carry_out(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> None:
 
 
 def _prepare(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> str:
-    """What has to happen here before the controller may carry it out; returns why it may not, or nothing."""
+    """Prepare the command for the controller; returns why it may not carry it out, or nothing."""
     job = live.get(-1 if asked.row is None else asked.row)
     if asked.kind == "accept" and (job is None or OFFERED not in job.holds):
         return "no later deadline is offered to it"

@@ -19,7 +19,7 @@ from rota.wire.sync import ProgressReport, Usage
 LEAST_S = 2.0
 """Least seconds between two points of a job that no process waits for."""
 FULL, MOST_POINTS = 500, 512
-"""Points at which neighbours become one, and most that a job ever has: ends of attempts are told at once."""
+"""Points at which neighbours are merged, and the most of a job: ends of attempts add points immediately."""
 THINNED = 3 * FULL // 4
 """No more are left when they have."""
 SILENCE = 8.0

@@ -1,4 +1,4 @@
-"""What it means for a job that an attempt has no process left."""
+"""Consequences for a job once an attempt has no process left."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def take_cost(live: LiveJobs, job: LiveJob, cost: Cost) -> None:
 
 
 def first_end(attempt: Attempt) -> Exit | None:
-    """The exit that tells the story: the first that was not a success, failing that the first of all."""
+    """The decisive exit: the first that was not a success, or else the first of all."""
     ends = sorted((p.end for p in attempt.places if p.end is not None), key=lambda end: end.ended_s)
     bad = [end for end in ends if end.code != 0 or end.signal is not None]
-    if len(ends) < len(attempt.places):  # a part is lost: what the others got for it says nothing
+    if len(ends) < len(attempt.places):  # a part is lost: the exits of the others say nothing
         return next((end for end in bad if end.code is not None), None)
     return bad[0] if bad else ends[0]
 
@@ -259,7 +259,7 @@ def lose_attempt(live: LiveJobs, job: LiveJob, attempt: Attempt, why: str, batch
 
 
 def _is_vain(live: LiveJobs, job: LiveJob) -> bool:
-    """Whether others have taught that what the job has just failed of stays; and what it teaches them."""
+    """True if failures of other jobs show that this cause persists; records this failure for them."""
     others, failed_of = live.settings.others, _signatures(live, job, 2)
     if not others or not failed_of:
         return False

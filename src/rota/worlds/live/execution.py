@@ -90,7 +90,7 @@ def _put_out(live: LiveJobs, job: LiveJob) -> None:
 
 
 def _start(live: LiveJobs, job: LiveJob, grant: Grant) -> list[Refusal]:
-    """Begin, or go on with what is suspended if it can use the devices."""
+    """Begin an attempt, or continue a suspended one that can use the devices."""
     if job.barred:
         return _refuse(live, job)
     attempt = job.attempt

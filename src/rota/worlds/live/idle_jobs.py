@@ -35,7 +35,7 @@ def note_idle(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
 
 
 def limit_of(live: LiveJobs, job: LiveJob) -> float:
-    """How long it may do nothing: its own word, else the operator's; 0 is for ever."""
+    """Seconds that it may be idle: its own setting, else the operator's; 0 is without limit."""
     own = job.spec.idle_after_s
     return live.settings.idle_after_s if own is None else own
 
@@ -58,7 +58,7 @@ def is_to_be_suspended(live: LiveJobs, job: LiveJob) -> bool:
 
 
 def may_suspend(live: LiveJobs, job: LiveJob) -> bool:
-    """Whether the operator wants it, the job may be stopped, and what it has in memory or done is kept."""
+    """True if the operator wants it, the job may be stopped, and its memory or its work is kept."""
     said = job.capability
     keeps = job.spec.checkpoint == "own" or (
         said is not None and (said.checkpoint or said.suspend not in (None, Mechanism.RESTART))

@@ -41,7 +41,7 @@ class Unsaved:
     attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
     nodes: set[int] = field(default_factory=set)
     done: list[tuple[int, dict[str, object]]] = field(default_factory=list)
-    """Commands, with what became of each."""
+    """Commands, with their outcomes."""
     events: list[tuple[str, str, str, str]] = field(default_factory=list)
     """User, kind, job, text."""
     points: list[Point] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Unsaved:
     started: list[tuple[float, float]] = field(default_factory=list)
     """Moments of submission and of the first process, of jobs that have just begun."""
     idle: list[tuple[int, str]] = field(default_factory=list)
-    """Rows of jobs that hold devices and do nothing, with what is to be said of it."""
+    """Rows of jobs that hold devices and are idle, with a sentence for each."""
     risks: list[tuple[int, str]] = field(default_factory=list)
     """Rows of jobs whose promise is at risk from now on, or safe again, with a sentence about it."""
     scaling: bool = False
@@ -152,7 +152,7 @@ class Names:
             self._arrays.setdefault(array_of(job_id), []).append(row)
 
     def rows(self, name: str) -> Sequence[int]:
-        """Rows of the jobs that `name` stands for; none if it stands for nothing."""
+        """Rows of the jobs that `name` refers to; none if there are no such jobs."""
         if name in self._arrays:
             return self._arrays[name]
         return (self._rows[name],) if name in self._rows else ()
@@ -232,18 +232,18 @@ class LiveJobs(Mapping[int, LiveJob]):
             self._gone.add(job.row)
 
     def take_unsaved(self) -> Unsaved:
-        """Everything to be stored now; what is over and on record is forgotten."""
+        """Everything to be stored now; ended jobs that are on record are forgotten."""
         unsaved, self.unsaved = self.unsaved, Unsaved()
         for row in self._gone:
             self._jobs.pop(row, None)
         self._gone.clear()
         return unsaved
 
-    # -- what is known of a row ------------------------------------------------------------------
+    # -- facts about a row -----------------------------------------------------------------------
 
     @property
     def now(self) -> float:
-        """The moment that the loop's table stands at."""
+        """The moment of the loop's table."""
         return self.state.now
 
     @property

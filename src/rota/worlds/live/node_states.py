@@ -40,7 +40,7 @@ def lose(live: LiveJobs, position: int, batch: BatchBuilder, why: str) -> None:
 
 
 def _void_leavers(live: LiveJobs, position: int) -> None:
-    """Attempts on their way out, or suspended, on a lost node will never be heard of."""
+    """Attempts on a lost node that are stopping or suspended will never report."""
     for job in list(live.values()):
         for attempt in job.living:
             elsewhere = all(place.node != position for place in attempt.places)

@@ -1,7 +1,7 @@
-"""What agents and programs report of running jobs: their speed and their use of devices.
+"""Reports of agents and programs on running jobs: their speed and their use of devices.
 
-Only a job that is alone on its devices says something about itself; its speed beside another job is compared
-with that.  Observations are kept with the job and passed to policies that ask for them.
+Only a job that is alone on its devices shows its own speed; its speed when co-located is compared with it.
+Observations are kept with the job and passed to policies that ask for them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def seen_before(live: LiveJobs) -> list[Observation]:
 def note_usage(live: LiveJobs, job: LiveJob, attempt: Attempt, node: str, usage: Usage) -> None:
     """The agent of `node` has looked at what its part of `attempt` uses.
 
-    An agent that has nothing new to say says nothing: what it said before held until its last look but one.
+    An agent without news is silent: its previous report held until its last look but one.
     """
     first = attempt.places[0]
     before, then = first.looked_s, _busy_now(attempt)
@@ -84,7 +84,7 @@ def draw_progress(live: LiveJobs, job: LiveJob, attempt: Attempt, said: Progress
 
 
 def draw_end(live: LiveJobs, job: LiveJob) -> None:
-    """The newest attempt of `job` has ended: its curves come to their end with the last that was said."""
+    """The newest attempt of `job` has ended: its curves end with its last report."""
     _take_point(live, job, job.curves.close())
 
 
@@ -202,7 +202,7 @@ def _is_alone(live: LiveJobs, job: LiveJob, attempt: Attempt) -> bool:
 
 
 def _pace_beside(live: LiveJobs, job: LiveJob, attempt: Attempt, speed: float) -> None:
-    """Beside another it works this fast: that is its rate, if it is known how fast it works alone."""
+    """Its speed when co-located; that gives its rate if its speed alone is known."""
     shape, row, now = _shape(live, attempt), job.row, live.now
     speeds = job.observed.speeds
     alike = {one: speeds[one] for one in speeds if one.batch_size == shape.batch_size or not one.gpu_type}

@@ -82,7 +82,7 @@ def to_redo(live: LiveJobs, state: State, row: int) -> Redo:
 
 
 def suspended(live: LiveJobs) -> list[Resident]:
-    """Waiting jobs whose processes stay in host memory, with what they hold there."""
+    """Waiting jobs with processes in host memory, and what they hold there."""
     return [
         _kept(live, job, attempt)
         for job in live.values()
@@ -101,7 +101,7 @@ def would_keep(live: LiveJobs, row: int, leave: Leave) -> Resident | None:
 
 
 def _kept(live: LiveJobs, job: LiveJob, attempt: Attempt) -> Resident:
-    """By node the larger of what it asked for and what it was seen to use."""
+    """By node the larger of the memory it asked for and the memory it was seen to use."""
     seen = attempt.usage.memory_gib if attempt.usage is not None else 0.0
     gib = tuple(
         (place.node, max(stated_gib(job, attempt, place), place.suspended_gib or seen))

@@ -22,7 +22,7 @@ SAME_LOOK_S = 0.5
 
 
 def take_in(live: LiveJobs, told: ReportTold, batch: BatchBuilder) -> ReportTold | None:
-    """Take in one request of an agent; what is about rows that this moment changes is left for the next."""
+    """Take in one request of an agent; news about rows that this moment changes is left for the next."""
     node = live.machines.nodes[live.machines.position[told.node]]
     request = told.request
     if node.is_forgotten:
@@ -148,7 +148,7 @@ def _take_report(live: LiveJobs, node: str, report: Report, batch: BatchBuilder)
     batch.cause |= _note(live, node, job, attempt, report)
     batch.notable = True
     if place.status is report.status:
-        place.why = report.why  # what it waits for changes, and what its agent cannot do for it
+        place.why = report.why  # changes: what it waits for, and what its agent cannot do for it
     _tell_trouble(live, job, attempt, place, report)
     if place.status is not report.status or report.end is not None:
         _change(live, job, attempt, place, report, batch)
@@ -162,7 +162,7 @@ def _tell_trouble(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePar
 
 
 def _note(live: LiveJobs, node: str, job: LiveJob, attempt: Attempt, report: Report) -> Event:
-    """Take in a report of a living part; the event is not NONE if plans may depend on what is new."""
+    """Take in a report of a living part; the event is not NONE if plans may depend on its news."""
     cause = Event.NONE
     live.unsaved.attempt(attempt)
     place = next(place for place in attempt.places if place.name == node)
@@ -216,7 +216,7 @@ def _note_capability(live: LiveJobs, job: LiveJob, attempt: Attempt, said: Capab
 
 
 def _is_news(live: LiveJobs, attempt: Attempt, node: str, usage: Usage) -> bool:
-    """Whether an agent has looked since: a report also says again what is known."""
+    """True if an agent has looked since then: a report also repeats known facts."""
     place = next(place for place in attempt.places if place.name == node)
     return place.looked_s is None or usage.at_s - live.epoch_unix_s - place.looked_s > SAME_LOOK_S
 
@@ -258,7 +258,7 @@ def _go_with_the_others(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
 
 
 def _suspended(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
-    """All of the attempt is in host memory: if the job has devices again that it can use, it goes on."""
+    """All of the attempt is in host memory: if the job has usable devices again, it continues."""
     newest = job.attempt
     live.unsaved.job(job)
     if newest is None or newest is attempt or newest.is_over or newest.is_ordered:

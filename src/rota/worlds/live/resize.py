@@ -45,7 +45,7 @@ def resize(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilde
     try:
         new = changed(job.spec, asked.args)
     except ValidationError:
-        return ""  # the change itself reports what is wrong
+        return ""  # the change itself reports the error
     never = impossible(live.machines.cluster, new, tenant_of(live, job))
     if never is not None:
         return f"it {never.constraint().sentence('device')}"

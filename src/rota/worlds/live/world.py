@@ -155,7 +155,7 @@ class LiveWorld:
         return self._overhead(row, attempt, end)
 
     def _overhead(self, row: int, attempt: Attempt | None, end_s: float) -> Lost:
-        """What the present interval of `row` had of starting up."""
+        """Seconds of starting up in the present interval of `row`."""
         if attempt is None:
             return Lost()
         ready_s = end_s if attempt.ready_s is None else min(end_s, attempt.ready_s)
@@ -214,7 +214,7 @@ class LiveWorld:
             else:
                 self.live.unsaved.rebuild = self.live.unsaved.rebuild or event.why
                 batch.notable = True
-                # The rest may be about what this world does not know; all changes so far are read at once.
+                # The rest may be about things unknown to this world; all changes until now are read together.
                 later += [event for event in events[place + 1 :] if not isinstance(event, Changed)]
                 break
         if later:
@@ -249,7 +249,7 @@ class LiveWorld:
             live.timers.set(job.row, batch.now)  # it may never be met
 
     def _look_at_clock(self, batch: BatchBuilder) -> None:
-        """A wall clock that was set goes on record, once."""
+        """Record once that the wall clock was set."""
         said = self._clock_trouble()
         if bool(said) != bool(self._told_of_clock):
             text = said or "this machine's clock agrees with the cluster's again"
