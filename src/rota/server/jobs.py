@@ -112,7 +112,7 @@ class Jobs:
         )
 
     def curves(self, who: Caller, id: str, since_s: float | None) -> CurvesView:
-        """What it has said over time."""
+        """Its reports over time."""
         row = self._records.own(who, id)
         since = -math.inf if since_s is None else since_s - self._epoch_s
         points = self._store.points(row.row, since)

@@ -91,7 +91,7 @@ class JsonLines(logging.Formatter):
 def set_up(path: Path | None = None, level: int = logging.INFO) -> logging.Handler:
     """Send all logs of this process to a file (opened again after a rotation), or to stderr.
 
-    Replaces what was set up before, and answers the handler.
+    Replaces the previous set-up, and returns the handler.
     """
     handler: logging.Handler
     if path is None:

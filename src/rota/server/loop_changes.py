@@ -88,7 +88,7 @@ def _set_policy(context: ChangeContext, asked: CommandAsked) -> CommandChange:
 
 
 def _set_shadow(context: ChangeContext, asked: CommandAsked) -> CommandChange:
-    """A policy that only says what it would do; none if the text is empty."""
+    """A policy that only reports what it would do; none if the text is empty."""
     text, now = str(asked.args.get("policy") or ""), context.clock()
     if not text:
         event = EventRow(now, asked.user, "shadow", text="ended")

@@ -310,7 +310,7 @@ def scheduler_settings(config: Config) -> SchedulerSettings:
 
 
 def clock_of(store: Store) -> Clock:
-    """The cluster's clock, which goes on where it was on record."""
+    """The cluster's clock, continued from its record."""
     facts = store.facts()
     kept = facts.get(CLOCK)
     clock = Clock(float(facts["epoch_s"]), kept if isinstance(kept, dict) else None, store.last_moment())

@@ -36,7 +36,7 @@ class Overview:
         notes: Sequence[str] = (),
         autoscale: Callable[[], AutoscaleView | None] = lambda: None,
     ) -> None:
-        """`silent` says which agents are not heard of, `notes` what was found out at the start."""
+        """`silent` says which agents do not report, `notes` what was found at the start."""
         self._name, self._store, self._scheduler, self._tidier = name, store, scheduler, tidier
         self._silent, self._notes, self._autoscale = silent, notes, autoscale
         self._started_s = time.time()

@@ -17,7 +17,7 @@ from rota.wire.views import JobView
 
 
 class JobRecords:
-    """Reads the store, and what the scheduler shows of jobs that hold something."""
+    """Reads the store, and the scheduler's view of jobs that hold something."""
 
     def __init__(self, store: Store, shown: SchedulerView, clock: Clock, tidier: Tidier) -> None:
         self._store, self._shown, self._clock, self._tidier = store, shown, clock, tidier

@@ -1,4 +1,4 @@
-"""How long ended jobs, their files and the audit are kept, and the sentences for what is gone."""
+"""How long ended jobs, their files and the audit are kept, and messages about removed ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rota.model.units import format_duration
 
 LEAST_S, MOST_S = 1.0, 3600.0
-"""Shortest and longest pause between two looks at what is too old."""
+"""Shortest and longest pause between two looks at expired records."""
 LOOKS = 10
 """Looks within the shortest time that something is kept: nothing stays a tenth longer than it should."""
 

@@ -126,7 +126,7 @@ class JobAccounts:
         return who.account or (self._own if who.admin or not self._is_root else "")
 
     def of_user(self, name: str) -> str:
-        """The account as which jobs of the user of this name run now; empty if there is none."""
+        """The account that jobs of this user run under now; empty if there is none."""
         user = self._directory.user(name)
         if user is None:
             return self._at_the_socket.get(name, "")

@@ -131,7 +131,7 @@ class Scheduler:
                 pause_s = STORE_PAUSE_S[0]
                 while self._turn():
                     self.ready.set()
-            except Exception as error:  # what it was about is in the store: begin again
+            except Exception as error:  # the store has all that it was about: begin again
                 if not isinstance(error, StoreError):
                     log.exception("the scheduler begins anew")
                 self._fail(error, pause_s)
@@ -143,7 +143,7 @@ class Scheduler:
         self.directives.begin_anew(secrets.token_hex(8))
         self._forget()
         self.standing.tell()
-        if self.host is not None:  # its process may be what is wrong
+        if self.host is not None:  # its process may be at fault
             self.host.close()
             self.host = None
         time.sleep(pause_s)
@@ -307,7 +307,7 @@ class Scheduler:
             raise DecisionFailedError(error, "decided what cannot be carried out") from error
         self._done.update(done.seq for done in step.done)
         crash_point("step stored")
-        self.directives.publish()  # agents need not wait for what is for readers
+        self.directives.publish()  # agents need not wait for news for readers
         self.view.decisions += has_decided
         self.view.show_turn(loop.state, step, changed, world.live)  # immediately: as the store has it now
         host.note()

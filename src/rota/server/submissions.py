@@ -70,7 +70,7 @@ class Submissions:
         self._caps.check_jobs(self._store, who.user, spec.tenant or _tenant(who), jobs)
 
     def _admitted(self, who: Caller, spec: JobSpec) -> JobSpec:
-        """The specification, if this person may submit it and what it names is there."""
+        """The specification, if this person may submit it and everything that it names exists."""
         spec, tenant = by_the_cluster(spec, self._clock), spec.tenant
         try:
             check_new(spec)

@@ -22,7 +22,7 @@ from rota.server.views import is_over
 from rota.wire.terminal import MOST_BYTES, TerminalCall, TerminalReply, TerminalTalk, packed, unpacked
 
 MOST_TYPED, MOST_PRINTED = 1 << 16, 1 << 18
-"""Most bytes that wait for the other end; what is sent beyond them has to be sent again."""
+"""Most bytes that wait for the other end; bytes beyond them have to be sent again."""
 ROOM_S = 1.0
 """Seconds that a sender waits for room."""
 SILENT_S = 90.0
@@ -49,7 +49,7 @@ class Stream:
         return self.start + len(self.data)
 
     def put(self, at: int, data: bytes) -> None:
-        """Take as much as there is room for; what is there is passed over, what was left out stays out."""
+        """Take as many bytes as there is room for; skip known ones, and ignore bytes after a gap."""
         if at > self.have and not self.data:
             self.start = at
         known = self.have - at
@@ -139,7 +139,7 @@ class Terminals:
     async def _talk(
         self, session: Session, end: str, said: TerminalTalk, ours: Stream, theirs: Stream
     ) -> TerminalReply:
-        """Take what one end says, give it what the other said if it listens."""
+        """Take the data of one end, and give it the other's data if it listens."""
         session.heard[end] = time.monotonic()
         if end == "person" and said.wait_s:
             await self._look(session)

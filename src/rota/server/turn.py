@@ -44,7 +44,7 @@ class TurnChanges:
     taken: Sequence[tuple[int, str]] = ()
     """Rows of those jobs, with the reason."""
     idle: Sequence[tuple[int, str]] = ()
-    """Rows of jobs that do nothing, with what is to be said of it."""
+    """Rows of idle jobs, with a sentence for each."""
     risks: Sequence[tuple[int, str]] = ()
     """Rows of jobs whose promise is at risk, or safe again, with a sentence about it."""
     at_s: float = 0.0

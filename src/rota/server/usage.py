@@ -73,7 +73,7 @@ class DeviceKind(NamedTuple):
     node: str = UNKNOWN
 
 
-# -- what was held, and is ---------------------------------------------------------------------------
+# -- past and present holdings -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class HeldStretches:
     """Names, as objects; UNKNOWN if they are not asked for."""
     failed: Bools
     lost_part: Floats
-    """Of the GPU-seconds that the job's work was worth at what it asked for, seconds lost at its end."""
+    """GPU-seconds of work lost at its end, valued at the GPUs that the job asked for."""
 
     def at(self, places: Array) -> HeldStretches:
         """Those at these places."""

@@ -146,7 +146,7 @@ def first_up(home: Path, store: Store, roster: StoredRoster, config: Config, now
 
 
 def _is_good(path: Path, roster: StoredRoster) -> bool:
-    """True if the file holds the admin's token; it may be that of another store, or what a crash left."""
+    """True if the file holds the admin's token, not one of another store or left by a crash."""
     try:
         return identify_token(roster, path.read_text(encoding="ascii").strip(), time.time()).user == ADMIN
     except (Unauthorized, FileNotFoundError, UnicodeDecodeError):

@@ -95,7 +95,7 @@ def post(url: str, data: bytes, patience_s: float) -> None:
     proxies = [urllib.request.ProxyHandler({})] if _is_here(url) else []
     try:
         with urllib.request.build_opener(_NoRedirect, *proxies).open(request, timeout=patience_s) as answer:
-            answer.read1(MOST_READ)  # what is there; an endless answer blocks nothing
+            answer.read1(MOST_READ)  # one read: an endless answer blocks nothing
     except urllib.error.HTTPError as error:
         again = error.code in (408, 429) or error.code >= 500
         raise NotTaken(f"it answers {error.code}", again=again) from None

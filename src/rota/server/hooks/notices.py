@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 END, FAILURE, PREEMPTION, IDLE, RISK, POLICY = "end", "failure", "preemption", "idle", "risk", "policy"
 KINDS = (END, FAILURE, PREEMPTION, IDLE, RISK, POLICY)
 NO_JOB = -1
-"""Row of what has happened to the cluster as a whole."""
+"""Row of events of the cluster as a whole."""
 FAILED = frozenset({"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"})
 PATIENCE_S = 30.0
 """Seconds that a command may run, or a webhook take to answer."""
@@ -72,7 +72,7 @@ Details = Callable[[Sequence[int]], Mapping[int, Mapping[str, Any]]]
 
 
 class Notices:
-    """Tells all targets; `put` never waits."""
+    """Sends events to all targets; `put` never waits."""
 
     def __init__(
         self, cluster: str, targets: Sequence[Target], details: Details, epoch_unix_s: float = 0.0
@@ -188,7 +188,7 @@ class Teller:
         return {"cluster": self._cluster, "events": events, "left_out": left_out}
 
     def _is_for(self, job: Mapping[str, Any] | None) -> bool:
-        """Whether the target hears of `job`."""
+        """True if the target gets events of `job`."""
         of = self._target.tenant
         return job is None or not of or f"{job['tenant']}/".startswith(f"{of}/")
 

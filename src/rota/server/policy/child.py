@@ -48,7 +48,7 @@ class PolicyProcess:
         confine(self.pid, self._most_gib)
         self._asked = 0
         self.is_broken = False
-        """True if what was said may be half said; only killing helps."""
+        """True if a message may be half sent; only killing helps."""
 
     def is_alive(self) -> bool:
         return not self.is_broken and self._process.poll() is None
@@ -133,7 +133,7 @@ def _start(fd: int, log: Path | None, module: str) -> subprocess.Popen[bytes]:
 
 
 def _opened(log: Path | None) -> BinaryIO | None:
-    """The file for what the policy prints; None, the controller's own output, if it cannot be written."""
+    """The file for the policy's output; None, the controller's own output, if it cannot be written."""
     if log is None:
         return None
     try:

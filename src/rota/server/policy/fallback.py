@@ -87,7 +87,7 @@ class Failing:
         self._seen = host.failures
 
     def failed(self, error: Exception) -> str:
-        """A turn has failed; returns what is to be logged."""
+        """A turn has failed; returns the line for the log."""
         if isinstance(error, DecisionFailedError):
             self._of_policy.add(str(error), self._clock())
             return f"policy {self._spec} {self._of_policy.why}"
@@ -144,7 +144,7 @@ class Failing:
 
     @property
     def for_strangers(self) -> str:
-        """What fails and since when, without what it says; empty if nothing does."""
+        """The failing part and since when, without its message; empty if nothing fails."""
         for failures, what in ((self._own, "the scheduler fails"), (self._of_policy, "its policy fails")):
             if failures.count:
                 return f"{what} since {self._moment(failures.since_s)}; `rota status` says why"

@@ -99,7 +99,7 @@ class PolicyHost:
 
     @property
     def trouble(self) -> str:
-        """One sentence if the last decision failed; everything keeps what it has."""
+        """One sentence if the last decision failed; then every job keeps its devices."""
         return self.real.trouble
 
     @property
@@ -113,7 +113,7 @@ class PolicyHost:
         return self.real.rests_s
 
     def rest(self, why: str, failed_in_a_row: int) -> None:
-        """The real policy is not asked for a while; see `RemotePolicy.rest`."""
+        """Let the real policy pause; see `RemotePolicy.rest`."""
         self.real.rest(why, failed_in_a_row)
 
     def warm(self) -> None:

@@ -35,11 +35,11 @@ LONGEST = 1 << 32
 
 
 class PipeError(PolicyError):
-    """The other side is gone, or what it says is no message."""
+    """The other side is gone, or has sent something that is no message."""
 
 
 class NotTakenError(PipeError):
-    """The other side was gone before it read what was said: nothing has come of it."""
+    """The other side was gone before it read the message, which had no effect."""
 
 
 class OutOfMemoryError(PipeError):
@@ -56,7 +56,7 @@ class NewRows:
     kind: Knowledge
     provenance: Provenance
     values: Array | Table
-    """With `rows`, the columns have only these rows, and a table shares only what is new."""
+    """With `rows`, the columns have only these rows, and a table shares only its news."""
     rows: Array | None = None
     """None if `values` replace everything."""
 
@@ -124,7 +124,7 @@ class WhyAnswer:
     ahead: list[int]
     """The first rows before it."""
     plan: DeadlinePlan | None = None
-    """How its policy means to keep its deadline."""
+    """The policy's plan to keep its deadline."""
 
 
 # -- the pipe --------------------------------------------------------------------------------------

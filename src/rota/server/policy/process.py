@@ -67,7 +67,7 @@ class PolicyChild:
 
     def __init__(self) -> None:
         self.is_in_step = False
-        """True as long as the replica is known to be what the loop has."""
+        """True as long as the replica is known to equal the loop's table."""
         self.spec = PolicySpec("", {})
         self.module = ""
         """The module of the policy."""
@@ -129,7 +129,7 @@ class PolicyChild:
             self.replica.state, cause, self.told.known, frozenset(self.policy.needs), RunSeed(self.seed)
         )
 
-    # -- what is asked -------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------
 
     def decide(self, request: Decide) -> Reply:
         self._follow(request.frames)

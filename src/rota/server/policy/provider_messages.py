@@ -95,7 +95,7 @@ class KnowledgeHeard:
     def __init__(self) -> None:
         self.known: dict[Knowledge, Known] = {}
         self._written: dict[Knowledge, tuple[dict[str, Array], dict[str, Array]]] = {}
-        """The columns and what they share behind `known`, which shows them read-only."""
+        """The columns behind `known`, with their shared data; `known` shows them read-only."""
 
     def learn(self, news: Collection[NewRows]) -> None:
         """Take in what `KnowledgeTold.news` has said."""

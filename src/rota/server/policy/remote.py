@@ -110,7 +110,7 @@ class RemotePolicy:
     """The policy `spec` in a process of its own, as the loop knows policies.
 
     `decide`, `note` and `close` are for the scheduler's thread; `explain` and `freeze` for any.
-    `memory` is what was stored of an earlier run; each call of `decide` says again which one holds.
+    `memory` is stored from an earlier run; each call of `decide` passes the one that counts.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class RemotePolicy:
         self._is_in_step = False
         """True if the child has begun and gets every frame."""
         self._told = KnowledgeTold()
-        self._left = memory or None  # what the last decision left
+        self._left = memory or None  # left by the last decision
         self._rest_until = 0.0
         self._cannot_begin = False
         """True if its process could not begin as a step was noted: that is over once one has begun."""
@@ -279,7 +279,7 @@ class RemotePolicy:
         return pause_s
 
     def _nothing(self, snapshot: Snapshot, memory: Memory, pause_s: float) -> Decision:
-        """Everything keeps what it has; until the pause is over no event wakes the policy."""
+        """Every job keeps its devices; until the pause is over no event wakes the policy."""
         return Decision(memory, wake=Wake(snapshot.now + pause_s, Event.NONE), is_cut=True)
 
     def _bury(self) -> None:

@@ -213,7 +213,7 @@ class Shadow:
 def differences(
     ids: Sequence[str], cluster: Cluster, held: dict[int, Grant], real: Decision, shadow: Decision
 ) -> list[str]:
-    """What `shadow` would do that `real` does not, and what it would leave."""
+    """Acts of `shadow` that `real` does not do, and acts that it would leave out."""
     there = {grant.job: grant for grant in real.grants}
     here = {grant.job: grant for grant in shadow.grants}
     would = []

@@ -25,7 +25,7 @@ from rota.server.store.silence import StoreSilence, bounded_connect, long_patien
 from rota.server.store.whole_file import FileLost, KeptFile, check_not_lost, is_read_only, make_sure_of
 
 Faults = Callable[[str], None]
-"""Called with the name of each point of a write before it is reached; what it raises fails the write."""
+"""Called with the name of each point of a write before it is reached; its exceptions fail the write."""
 READERS = 32
 """Most connections that read at one time; the next reader waits for one of them."""
 

@@ -11,14 +11,14 @@ from rota.errors import WorldError
 
 
 class StoreError(WorldError):
-    """The store could not be read or written; what was to be written is not there."""
+    """The store could not be read or written; the attempted write is not stored."""
 
     def __init__(
         self, message: str, *, unsure: bool = False, silent: bool = False, damaged: bool = False
     ) -> None:
         super().__init__(message)
         self.damaged = damaged
-        """True if what the database holds is not what was written: no later call mends that."""
+        """True if the database does not hold what was written: no later call repairs that."""
         self.silent = silent
         """True if the database was waited for in vain: it said nothing, or another program has it locked."""
         self.unsure = unsure

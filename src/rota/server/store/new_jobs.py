@@ -1,4 +1,4 @@
-"""New jobs: what a specification asks for, and their rows, ids and specifications."""
+"""New jobs: the request in a specification, and their rows, ids and specifications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deletes what is too old, a little in each transaction.
+"""Deletes expired rows, a few in each transaction.
 
 A job is deleted with all its rows once it is over, nothing of it lives, all of its array is over, its key is
 forgotten, and no waiting job names it or its array (`after`).  The newest job is never deleted, nor is the
@@ -144,7 +144,7 @@ def _candidates(connection: Connection, limits: dict[str, float]) -> Iterator[An
 
 
 def drop_jobs(writing: Writing, old: Old) -> bool:
-    """Delete some of what is stored of these jobs; True once nothing of them is left."""
+    """Delete some stored rows of these jobs; True once nothing of them is left."""
     rows = {"rows": old.rows}
     new = writing.run("named", _NEW_WAIT_FOR, {"last": old.last}).scalars()
     if _named(new):

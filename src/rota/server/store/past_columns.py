@@ -73,7 +73,7 @@ class HistoryWindow:
     """The jobs that lived in a window of time, for their export."""
 
     jobs: Sequence[JobRow]
-    """Without what holds them, their capabilities and what was measured."""
+    """Without their holds, capabilities and measurements."""
     intervals: Sequence[IntervalRow]
     """All intervals of jobs with an attempt that came to nothing."""
     specs: Mapping[int, JobSpec]

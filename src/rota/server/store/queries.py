@@ -49,7 +49,7 @@ R = TypeVar("R")
 _JOBS = columns(t.jobs, JOB_NAMES)
 _LEFT_OUT = {"hold": literal_column("'[]'"), "capability": null(), "measured": null()}
 _LEAN = select(*(_LEFT_OUT.get(name, t.jobs.c[name]) for name in JOB_NAMES))
-"""As `_JOBS`, without what is JSON and of no use when a job is over."""
+"""As `_JOBS`, without JSON columns that are of no use when a job is over."""
 _AT_ROW = _JOBS.where(t.jobs.c.row == bindparam("key"))
 _OF_ID = _JOBS.where(t.jobs.c.id == bindparam("key"))
 _RUNNING: ColumnElement[int] = literal_column(
@@ -59,7 +59,7 @@ _OTHER = t.jobs.alias()
 LIVE_ROWS = select(_OTHER.c.row).where(_OTHER.c.phase <= _RUNNING)
 """By their own index: a list in the order of rows would look at all jobs otherwise."""
 MOST_HELD = 200_000
-"""Newest intervals that sums of what was held lately look at: they are not indexed by time."""
+"""Newest intervals that sums of recent holdings read: intervals are not indexed by time."""
 SOME = 500
 """Parameters in one statement; databases have limits."""
 

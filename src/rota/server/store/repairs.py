@@ -109,7 +109,7 @@ def _device(index: int, said: object) -> DeviceInfo:
 
 
 def mended_nodes(nodes: Sequence[NodeRow]) -> tuple[list[NodeRow], list[str]]:
-    """The nodes with as many devices as their numbers say, and what is wrong with their records."""
+    """The nodes with as many devices as their numbers say, and the faults of their records."""
     sentences, mended = [], []
     for node, follower in zip_longest(nodes, nodes[1:]):
         info, problem = node.info, getattr(node.info, "problem", "")

@@ -1,4 +1,4 @@
-"""What is stored, as plain frozen rows.
+"""Stored data, as plain frozen rows.
 
 Moments (`…_s`) are seconds since the cluster's epoch, except in specifications, which stand as they were
 submitted (Unix time).  None is no value; numbers are finite unless said.  Fields called JSON hold what
@@ -26,7 +26,7 @@ REAL, SHADOW = "real", "shadow"
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """What changes in the life of a job: the scheduler's columns, and what became of it."""
+    """The changing columns of a job: the scheduler's, and its outcome."""
 
     state: str = "PENDING"
     """Slurm's word, as people see it."""
@@ -45,7 +45,7 @@ class JobState:
     placed_s: float = 0.0
     """Moment at which it last got other devices."""
     adjusted_s: float = 0.0
-    """Moment at which what it holds was last adjusted where it is."""
+    """Moment at which its holdings were last adjusted in place."""
     starts: int = 0
     moves: int = 0
     preemptions: int = 0
@@ -104,7 +104,7 @@ class JobRow:
     """One job, without its specification (`Store.spec`)."""
 
     row: int
-    """From 0, never renumbered, and given once; what was too old has left gaps."""
+    """From 0, never renumbered, and given once; expired rows have left gaps."""
     id: str
     """`row + 1`, or `FIRST_INDEX` in an array."""
     user: str
@@ -205,7 +205,7 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRow:
-    """One decision: what it was about, not what it said (attempts and intervals say that)."""
+    """One decision: its circumstances, not its content (attempts and intervals have that)."""
 
     now_s: float
     policy: str
@@ -254,7 +254,7 @@ class CommandRow:
 
 @dataclass(frozen=True, slots=True)
 class CommandDone:
-    """What became of a command."""
+    """Outcome of a command."""
 
     seq: int
     done_s: float
@@ -290,7 +290,7 @@ class CostRow:
 
 @dataclass(frozen=True, slots=True)
 class ShadowRow:
-    """What the shadow policy would have done."""
+    """Decisions of the shadow policy."""
 
     at_s: float
     text: str
@@ -331,7 +331,7 @@ class Step:
     specs: Mapping[int, JobSpec] = field(default_factory=dict)
     """New specification of each row whose user changed it."""
     attempts: Sequence[AttemptRow] = ()
-    """Attempts begun or changed; each replaces what was there."""
+    """Attempts begun or changed; each replaces its earlier version."""
     intervals: Sequence[IntervalRow] = ()
     decision: DecisionRow | None = None
     policies: Sequence[PolicyRow] = ()

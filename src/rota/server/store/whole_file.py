@@ -40,7 +40,7 @@ _NOTHING_IN_IT = (
 def make_sure_of(path: Path, where: str) -> bool:
     """The file at `path` may be opened; a new database, for its owner alone, if there is none: then True.
 
-    StoreError if the former content has been lost: SQLite would begin with an empty file, and throw its log away.
+    StoreError if the former content is lost: SQLite would begin with an empty file, and throw its log away.
     OSError and sqlite3.Error if it cannot be opened or made.
     """
     path = path.resolve()  # SQLite writes beside what a link leads to

@@ -59,7 +59,7 @@ def begin(store: Store, configured: Tenants, now: float, who: str) -> None:
     try:
         kept = on_record(store.facts())
     except InputError:
-        kept = None  # the scheduler says so; what is written now can be read again
+        kept = None  # the scheduler reports it; facts written now can be read again
     if kept is not None and plain_tenants(kept.configured) == plain_tenants(configured):
         return
     if kept is None and not configured:

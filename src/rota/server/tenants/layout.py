@@ -60,7 +60,7 @@ class NodeLayout:
         return () if entry is None else tuple(dict.fromkeys(entry.levels.values()))
 
     def device_levels_of(self, node: str, devices: int) -> dict[str, int]:
-        """Devices of each unit inside `node`; one that does not divide what is around it is all of that."""
+        """Devices of each unit inside `node`; a unit that does not divide the wider one becomes all of it."""
         entry = self._entry(node)
         sizes: dict[str, int] = {}
         around = devices
