@@ -1,7 +1,7 @@
 """Findings of a trace about the cluster that made it, and the gains of other systems on its jobs.
 
 A gain compares two replays of the busiest jobs of the trace, with the system and without it, on one
-cluster: both leave out what the simulation leaves out.
+cluster: whatever the simulation leaves out is missing in both.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Results:
     """The results of `simulate`: one record per policy and seed, and their comparison."""
 
     records: tuple[Record, ...]
-    """In the order of the policies; what the trace observed comes last, if it observed anything."""
+    """In the order of the policies; the trace's observations come last, if there are any."""
     trace: Trace
     cluster: Cluster
     window: Window | None = None
@@ -83,16 +83,16 @@ class Results:
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
-        """The terms of each policy: what it knew, what its stops cost, what it did without."""
+        """The terms of each policy: its knowledge, the cost of its stops, the knowledge it lacked."""
         return tuple(terms(self.comparison))
 
     @cached_property
     def calibration(self) -> Calibration:
-        """The difference between the site's own policy, simulated, and what the trace observed."""
+        """The difference between the site's own policy, simulated, and the recorded trace."""
         return calibration(self.records, self.site_policy, self.window, self.trace, self.fit)
 
     def calibration_of(self, policy: str) -> Calibration:
-        """The difference between `policy`, one of those that ran, and what the trace observed."""
+        """The difference between `policy`, one of those that ran, and the recorded trace."""
         return calibration(self.records, policy, self.window, self.trace)
 
     def __getitem__(self, policy: str) -> SingleRun:

@@ -58,7 +58,7 @@ def fit_present(trace: Trace, replay: Replay, given: Mapping[str, Any]) -> Polic
     """The policy of the family with waits most like those recorded in `trace`.
 
     `given` are options of `replay`; those that describe the site (`OF_SITE`) count.  `trace` has recorded
-    starts.  Policies that fit equally stand in the order of `queueings` and `orders`: the usual one first.
+    starts.  Policies that fit equally are in the order of `queueings` and `orders`: the usual one first.
     """
     words = {name: given[name] for name in OF_SITE if name in given}
     words["knowledge"] = site_knowledge(trace, parse_knowledge(given.get("knowledge")))

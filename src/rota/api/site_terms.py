@@ -48,7 +48,7 @@ class SiteTerms:
 def site_terms(
     trace: Trace, knowledge: Mapping[str, str], costs: str | Costs | None, *, ideal: bool
 ) -> SiteTerms:
-    """The terms of `trace`: options that were given, and for a site's own history what a site has.
+    """The terms of `trace`: the given options, and for a site's own history the site's defaults.
 
     All other traces, and `ideal` ones, have true durations and free stops.
     """

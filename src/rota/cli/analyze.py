@@ -1,4 +1,4 @@
-"""`rota analyze`: what a trace says about the cluster that made it."""
+"""`rota analyze`: findings of a trace about the cluster that made it."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Started:
             return log.read().decode(errors="replace")
 
     def wait_for(self, ready: Callable[[], bool]) -> None:
-        """Until it is ready.  If it ends or takes too long it is stopped, and what it said last is raised."""
+        """Wait until it is ready.  If it ends or takes too long, it is stopped, and its last output is raised."""
         until, is_told = time.monotonic() + START_S, False
         while time.monotonic() < until and self.process.poll() is None:
             if ready():
@@ -213,7 +213,7 @@ def dead_agent(where: Path) -> str:
 
 
 def left_running(where: Path) -> int:
-    """Attempts of this home that run though its agent may not: a lock tells that their shims are there."""
+    """Attempts of this home that run although its agent may not: their shims hold a lock."""
     from rota.engines.rota.folder import AgentFolder, seize
 
     folder, running = AgentFolder(where / "agent", where / "agent" / "checkpoints"), 0

@@ -36,7 +36,7 @@ class _NotQuick(Exception):  # noqa: N818
 
 
 def left_over(words: list[str]) -> Left:
-    """Carry out `rota WORDS` if that is simple and goes well; else what the whole command line shall do."""
+    """Carry out `rota WORDS` if that is simple and succeeds; else return the words for the whole command line."""
     command = _COMMANDS.get(words[0]) if words else None
     if command is None or "ROTA_URL" in os.environ or "_ROTA_COMPLETE" in os.environ:
         return words
@@ -226,7 +226,7 @@ def _call(method: str, path: str, body: object = None) -> Any:
 
 
 def _plain(text: str) -> str:
-    """`text` itself.  Raises _NotQuick if it may not stand in an address as it is."""
+    """`text` itself.  Raises _NotQuick if it needs escaping in an address."""
     if not text.isascii() or not all(letter.isalnum() or letter in "._-/@," for letter in text):
         raise _NotQuick
     return text

@@ -45,7 +45,7 @@ def takes_run_options(
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """A decorator for a command; its parameter `options` receives the options of a run, by name.
 
-    They stand in the place of that parameter.  `changes` has fields of `RunOption` that differ in this
+    They take the place of that parameter.  `changes` has fields of `RunOption` that differ in this
     command, by option.
     """
     taken = [

@@ -55,7 +55,7 @@ class Entry:
         return asdict(self)
 
     def needs_line(self) -> str:
-        """Knowledge that it needs, for a table; what only some variants need stands in brackets."""
+        """Knowledge that it needs, for a table; needs of only some variants are in brackets."""
         if self.has_inner:
             return "what the policy inside needs"
         always = ", ".join(self.needs_by_default)

@@ -33,7 +33,7 @@ class Mover:
 
 @dataclass(frozen=True)
 class Pair:
-    """The jobs that finished under both policies of a pair, by what the second does to their waits."""
+    """The jobs that finished under both policies of a pair, by the second one's effect on their waits."""
 
     first: int
     second: int

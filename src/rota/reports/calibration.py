@@ -49,7 +49,7 @@ def calibration(
 ) -> Calibration:
     """Compare the runs of `site_policy` with the observed row among `records`: a verdict, then the numbers.
 
-    `trace`, which the records are of, tells partitions and QOS; without it there are no such groups.
+    `trace`, the source of the records, gives partitions and QOS; without it there are no such groups.
     """
     observed = next((record for record in records if record.observed), None)
     site = [record for record in records if record.policy == site_policy and not record.observed]
@@ -87,7 +87,7 @@ def _misplaced_s(groups: Sequence[Likeness]) -> float:
 
 
 def _agrees(whole: Likeness, off_s: float) -> bool:
-    """Whether the mean wait is near what it was, and no more than `WITHIN` of the waiting is misplaced.
+    """True if the mean wait is near the recorded one, and at most `WITHIN` of the waiting is misplaced.
 
     `off_s` is misplaced in all; less than a minute a job is nothing.
     """
@@ -299,7 +299,7 @@ def _verdict(calibration: Calibration, whole: Likeness) -> str:
 
 
 def _or_another(calibration: Calibration, other: str) -> str:
-    """The advice to replay `other`, unless it is what was replayed, or was tried and fits less."""
+    """The advice to replay `other`, unless it was the one replayed, or was tried and fits less."""
     is_tried = calibration.fit is not None or calibration.site_policy == other
     return "" if is_tried else f", or --site-policy {other}"
 
@@ -308,7 +308,7 @@ def _or_another(calibration: Calibration, other: str) -> str:
 
 
 def fit_section(calibration: Calibration) -> Section:
-    """How the replay of the site's own policy fits what was observed: a row for each group of jobs."""
+    """How the replay of the site's own policy fits the observations: a row for each group of jobs."""
     whole = calibration.groups[0]
     in_all = ""
     if calibration.error is not None:

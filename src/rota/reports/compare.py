@@ -54,10 +54,10 @@ class ComparisonRow:
     policy: str
     observed: bool
     ranked: bool
-    """One of the policies compared; not what was observed, and no bound."""
+    """True for a compared policy; False for observations and bounds."""
     runs: int
     partial: bool
-    """Finished fewer jobs than another policy: its means leave out what the others count."""
+    """Finished fewer jobs than another policy: its means leave out jobs that the others count."""
     cells: dict[str, MetricCell]
 
 
@@ -69,9 +69,9 @@ class Comparison:
     baseline: str
     summaries: tuple[Summary, ...]
     site_policy: str | None = None
-    """The policy that stands for what the site itself ran, if it is among them."""
+    """The policy that represents the site's own, if it is among them."""
     shared_jobs: int = 0
-    """Jobs over which changes between what was observed and others are; 0 for all of them."""
+    """Jobs over which policies are compared with the observations; 0 for all of them."""
 
     @property
     def reference(self) -> ComparisonRow:
@@ -90,7 +90,7 @@ class Comparison:
 
     @property
     def contenders(self) -> tuple[ComparisonRow, ...]:
-        """The policies: neither what was observed nor a bound is a competitor."""
+        """The policies, without observations and bounds."""
         return tuple(line for line in self.lines if line.ranked)
 
 
@@ -99,7 +99,7 @@ def compare(
 ) -> Comparison:
     """Policies in the order given, several seeds of one in one line.
 
-    Unless named, `baseline` is what the site runs (`site_policy`), else what was observed, else the first.
+    Unless named, `baseline` is the site's policy (`site_policy`), else the observations, else the first.
     """
     if not summaries:
         raise InputError("there is no run to report on; expected at least one")

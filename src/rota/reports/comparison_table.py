@@ -248,7 +248,7 @@ BROKEN_BY = {
 
 
 def _promises(cells: Mapping[str, MetricCell]) -> str:
-    """What became of promised deadlines, and what they cost the others; empty if none was promised."""
+    """Outcomes of promised deadlines, and their cost to other jobs; empty if none was promised."""
     if not cells["promises"].value:
         return ""
     kept = f"{cells['promises_kept_share'].text} of {cells['promises'].text} promised deadlines kept"

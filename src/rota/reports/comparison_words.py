@@ -9,7 +9,7 @@ from rota.reports.compare import LEAST, Comparison, ComparisonRow
 from rota.reports.wording import SAME, factor_words, listed
 
 _TRUTH = ("oracle", "noisy")
-"""Provenances of what the simulator itself tells."""
+"""Provenances of knowledge from the simulator itself."""
 _TRUE: Mapping[str, str] = {
     "duration": "every job's true duration",
     "throughput": "true speeds by GPU type",

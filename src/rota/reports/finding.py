@@ -20,7 +20,7 @@ MOST_BARS = 12
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Sentences; what stands in backticks is code."""
+    """Sentences; text in backticks is code."""
 
     kind: ClassVar[str] = "paragraph"
     text: str
@@ -144,7 +144,7 @@ class Bar:
     curve: int | None = None
     """Number of the policy with the line drawn before the name; None for no line."""
     ranked: bool = True
-    """False where that line is of what was observed, or of a bound."""
+    """False for a line of observations or of a bound."""
     each: tuple[str, ...] = ()
     """Each part in words, where that is said."""
 
@@ -160,7 +160,7 @@ class Bars:
     parts: tuple[str, ...] = ()
     """Names of the parts, where there are several."""
     top: float = 0.0
-    """What a full row stands for; the longest row if 0."""
+    """Value of a full row; the longest row if 0."""
 
     @classmethod
     def of(
@@ -184,7 +184,7 @@ class Bars:
 
     @property
     def scale(self) -> float:
-        """What a full row stands for."""
+        """Value of a full row."""
         return self.top or max((sum(row.parts) for row in self.rows), default=0.0) or 1.0
 
     def has(self, part: int) -> bool:
@@ -221,7 +221,7 @@ class Section:
 
 @dataclass(frozen=True)
 class ReportPage:
-    """A page that stands by itself, in one file and without a script."""
+    """A self-contained page, in one file and without a script."""
 
     title: str
     lead: str
@@ -261,7 +261,7 @@ class Replay:
 
     @property
     def words(self) -> str:
-        """The policy with what is particular about the run."""
+        """The policy with the particulars of the run."""
         more = [self.knowledge, f"retries {self.retries}" if self.retries else ""]
         more.append("spread gangs slower" if self.spread else "")
         said = ", ".join(part for part in more if part)
@@ -338,7 +338,7 @@ class Finding:
 
     @property
     def how_sure(self) -> str:
-        """`Sure: run times and limits are on record.`; empty for what is no fault."""
+        """`Sure: run times and limits are on record.`; empty if it is no fault."""
         return f"{self.certainty.capitalize()}: {self.evidence}." if self.certainty else ""
 
 

@@ -143,7 +143,7 @@ def occupancy_grid(record: Record, span: Span, row_of_node: Ints, bins: int) -> 
     for edge, sign in (("start_s", 1.0), ("end_s", -1.0)):
         at = np.clip((held[edge].to_numpy() - span.start_s) / width_s, 0, bins)
         column = at.astype(np.int64)
-        # A step adds what is left of its own bin there, and a whole bin to each one after.
+        # A step adds the rest of its own bin there, and a whole bin to each one after.
         left = sign * (column + 1 - at)
         grid += _deposit(row, column, left, shape) + _deposit(row, column + 1, sign - left, shape)
     return np.cumsum(grid, axis=1)[:, :bins]

@@ -11,7 +11,7 @@ from rota.model.columns import Floats
 from rota.reports.plain import plain
 
 WITHIN = 0.2
-"""Two figures agree if they differ by this part of what was observed at most ..."""
+"""Two figures agree if they differ by at most this part of the observed one ..."""
 WITHIN_S = 60.0
 """... or by this many seconds."""
 FEWEST = {"mean": 0, "p50": 20, "p90": 50, "p99": 100}
@@ -100,7 +100,7 @@ class Likeness:
 
 @dataclass(frozen=True)
 class PolicyFit:
-    """Which policy of a family comes nearest to what a trace recorded."""
+    """The policy of a family that comes nearest to a recorded trace."""
 
     policy: str
     misplaced_s: Mapping[str, float]
@@ -112,12 +112,12 @@ class PolicyFit:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How far the site's own policy, simulated, is from what the trace observed."""
+    """The distance between the site's own policy, simulated, and the recorded trace."""
 
     text: str
     site_policy: str | None = None
     errors: dict[str, float | None] | None = None
-    """Relative difference (simulated / observed − 1) of what is compared; None if uncalibrated."""
+    """Relative difference (simulated / observed − 1) of each figure compared; None if uncalibrated."""
 
     agrees: bool | None = None
     """True if waits in the replay match the record, and so do the jobs that wait; None if uncalibrated."""
@@ -184,7 +184,7 @@ class Calibration:
 
 
 def is_near(ours_s: float, seen_s: float) -> bool:
-    """Whether a figure of a replay agrees with what was observed."""
+    """True if a figure of a replay agrees with the observed one."""
     return abs(ours_s - seen_s) <= max(WITHIN * seen_s, WITHIN_S)
 
 

@@ -149,7 +149,7 @@ def arrivals_span(record: Record) -> Span:
 
 
 def has_placement(record: Record) -> bool:
-    """Whether every interval says which devices it held; what a trace observed often does not."""
+    """True if every interval says which devices it held; recorded traces often do not."""
     held = record.intervals.select(pl.col("devices").list.len().fill_null(0).sum()).item()
     return int(held or 0) == int(record.intervals["gpus"].sum() or 0)
 

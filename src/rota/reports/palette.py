@@ -26,7 +26,7 @@ class Style:
     """How a chart is drawn that stands alone."""
 
     paper: str
-    """Colour of what it stands on."""
+    """Colour of the background."""
     ink: str
     soft: str
     """Of ticks, names and titles of axes."""

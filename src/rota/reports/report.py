@@ -73,7 +73,7 @@ class Notes:
     remarks: Sequence[str] = ()
     """Sentences to print under the headline."""
     site_policy: str | None = None
-    """The policy that stands for what the site ran: the baseline unless another is named."""
+    """The policy that represents the site's own: the baseline unless another is named."""
 
 
 def write_report(
@@ -223,7 +223,7 @@ def _part_and_mean(count: int, jobs: int, mean_s: float) -> tuple[TableCell, Tab
 
 
 def odd_table(odd: Sequence[OddRows]) -> DataTable:
-    """Odd rows of a trace, and what was done with them."""
+    """Odd rows of a trace, and their treatment."""
     heads = ("What", "Rows", "Done", "For instance")
     rows = [(one.what, f"{one.count:,}", one.done, ", ".join(one.examples)) for one in odd]
     return DataTable.of_texts("Odd rows of the trace", heads, rows, has_caption=True)
@@ -253,7 +253,7 @@ def _facts(records: Sequence[Record], comparison: Comparison, window: Window | N
 
 
 def _provenance(runs: Sequence[Record]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """What all runs share, then what is particular to each."""
+    """Terms of all runs, then the particulars of each."""
     plain = [{str(k): _plain(v) for k, v in run.provenance.items()} for run in runs]
     shared = {k: v for k, v in plain[0].items() if all(own.get(k) == v for own in plain)}
     groups = [("All runs", list(shared.items()))]

@@ -106,7 +106,7 @@ DRAWINGS: Mapping[str, Drawing] = {
 }
 """Charts by name."""
 ALSO = {"jct": "completion"}
-"""Other names of some: what the metrics call it."""
+"""Other names of some charts: those of their metrics."""
 
 
 @dataclass(frozen=True)

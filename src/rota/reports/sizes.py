@@ -1,4 +1,4 @@
-"""How many GPUs single jobs held over time: a lane for each, its band as high as what it held."""
+"""GPUs that single jobs held over time: a lane for each, with the height of its band for their number."""
 
 from __future__ import annotations
 

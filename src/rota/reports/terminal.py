@@ -36,7 +36,7 @@ def say(
 ) -> None:
     """One paragraph, or an empty line; `first` and `rest` stand before its first line and the others.
 
-    Without `wraps` it stays one line, however long: what is to be typed or copied.
+    Without `wraps`, for text to type or copy, it stays one line, however long.
     """
     if not (first or rest):
         screen.print(sentence, style=style, markup=False, highlight=False, soft_wrap=not wraps)

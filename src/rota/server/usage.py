@@ -91,10 +91,10 @@ class HeldStretches:
     """Names, as objects; UNKNOWN if they are not asked for."""
     failed: Bools
     lost_part: Floats
-    """GPU-seconds of work lost at its end, valued at the GPUs that the job asked for."""
+    """Seconds of work lost at its end; times the GPUs that the job asked for, the lost GPU-seconds."""
 
     def at(self, places: Array) -> HeldStretches:
-        """Those at these places."""
+        """The stretches at `places`."""
         return HeldStretches(*(getattr(self, field.name)[places] for field in fields(self)))
 
 
@@ -105,7 +105,7 @@ def joined(parts: Sequence[HeldStretches]) -> HeldStretches:
 
 
 def cut(stretches: HeldStretches, cuts: Sequence[float]) -> tuple[HeldStretches, Array]:
-    """Their parts between the moments, and between which; what lies outside all of them is left out.
+    """Parts of stretches between neighbouring moments, and the places of these; time outside is left out.
 
     Parts of a stretch stand together.
     """

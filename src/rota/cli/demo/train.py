@@ -58,7 +58,7 @@ def batch(seed: int, step: int, samples: int) -> tuple[Any, Any]:
 
 
 def with_numpy(seed: int, slots: int) -> tuple[dict[str, Any], Improve]:
-    """A network of two layers in NumPy: what is saved, and how it learns."""
+    """A network of two layers in NumPy: its saved state, and how it learns."""
     draw = np.random.default_rng(seed)
     state: dict[str, Any] = {
         "first": draw.standard_normal((INPUTS, HIDDEN)).astype(np.float32) / INPUTS**0.5,

@@ -19,7 +19,7 @@ ADVICE = "run chrony or systemd-timesyncd: nodes whose clocks differ tell moment
 
 
 class _Timex(ctypes.Structure):
-    """The head of `struct timex`; the rest is room for what the kernel writes."""
+    """The head of `struct timex`; the rest is room for the kernel's output."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),

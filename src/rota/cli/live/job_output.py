@@ -162,7 +162,7 @@ class Follower:
         sys.stdout.flush()
 
     def _tell(self, job: JobView) -> None:
-        """Report that the job waits, is suspended, or goes on."""
+        """Report that the job waits, is suspended, or continues."""
         state, self._state = self._state, job.state
         if self._quiet or job.state == state or has_ended(job):
             return
@@ -252,7 +252,7 @@ def _until_ended_or_cancelled(follower: Follower, interrupts: Interrupts) -> Job
 
 
 def _until_ended(follower: Follower, interrupts: Interrupts) -> JobView:
-    """Look again and again, and wait for a controller that is away for a while."""
+    """Poll, and wait for a controller that is temporarily away."""
     from rota.client import Refused, Unreachable
 
     pause_s, away_since = QUICK_S, None

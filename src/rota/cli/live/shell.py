@@ -143,7 +143,7 @@ def _submitted(client: Client, request: Request) -> str:
 
 
 def _until_begun(client: Client, session: LocalTerminal, id: str, *, cancels: bool) -> LocalTerminal | None:
-    """The session once the job runs, None if it has ended; tells why it waits.
+    """The session once the job runs, None if it has ended; prints why it waits.
 
     Ctrl-C, or a terminal that is closed, cancels a job that was submitted here.
     """

@@ -75,7 +75,7 @@ class Advice:
     seeds: int
     """Replays of each policy that were to be made."""
     nearer: PolicyFit | None
-    """The fit to what was recorded, if the present policy was named and does not fit."""
+    """The fit to the record, if the present policy was named and does not fit."""
     trials: TrialRuns
     verdict: Verdict
 
@@ -100,7 +100,7 @@ class Advice:
 
     @property
     def slurm(self) -> Near:
-        """What comes nearest to the best in Slurm."""
+        """The nearest settings to the best policy in Slurm."""
         return nearest(self.best, self.trace)
 
     def to_dict(self) -> dict[str, object]:

@@ -52,7 +52,7 @@ UNTOLD: Mapping[Knowledge, str] = {
     Knowledge.REGIMES: "needs to know how batch sizes change, which no trace says",
     Knowledge.PAIRS: "needs rates of jobs beside each other",
 }
-"""Kinds of knowledge that a trace does not have by itself, and what is said of policies that need them."""
+"""Kinds of knowledge that a trace does not have by itself, and remarks on policies that need them."""
 
 
 @dataclass(frozen=True)

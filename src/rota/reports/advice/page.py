@@ -27,7 +27,7 @@ from rota.reports.page import page_text
 LEAST_FACTOR = 1.1
 """The axis of changes reaches at least this far to either side ..."""
 MOST_FACTOR = 32.0
-"""... and at most: what is beyond ends at its edge."""
+"""... and at most this far: values beyond end at its edge."""
 MARKS = (0.03125, 0.0625, 0.125, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0, 4.0, 8.0, 16.0, 32.0)
 APART = 11.0
 """Per cents of the axis that two marks are apart at least ..."""
@@ -144,7 +144,7 @@ def _ranges(advice: Advice) -> Ranges:
 
 
 def _told_parts(advice: Advice) -> Iterator[object]:
-    """What becomes of the ranking with durations from elsewhere; nothing if it stays."""
+    """The ranking with durations from elsewhere; nothing if it stays."""
     table, told = by_durations(advice), advice.verdict.told
     if table is None:
         return

@@ -189,7 +189,7 @@ class Verdict:
 
     @property
     def stays(self) -> bool:
-        """Nothing is decidedly better than what is there."""
+        """True if no policy is decidedly better than the present one."""
         return self.present.undecided
 
     @property

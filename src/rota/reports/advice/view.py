@@ -1,4 +1,4 @@
-"""The tables of an advice: its ranking, and what becomes of it with durations from elsewhere."""
+"""The tables of an advice: its ranking, and the ranking with durations from elsewhere."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ranking(advice: Advice) -> DataTable:
 
 
 def short_ranking(advice: Advice) -> DataTable:
-    """The ranking for a terminal: what is ranked, with marks behind the names, as far as there is room."""
+    """The ranking for a terminal: as many columns as fit, with marks behind the names."""
     whole, verdict = ranking(advice), advice.verdict
     lines = verdict.lines
     seen = {row.name: row for row in whole.rows}
@@ -139,7 +139,7 @@ def text(advice: Advice, width: int, *, slurm: bool) -> str:
 
 
 def show(advice: Advice, screen: Console, *, slurm: bool) -> None:
-    """Headline, table, what it rests on, and the lines to adopt the best."""
+    """Headline, table, basis, and the lines to adopt the best."""
     trace = advice.trace
     head = (
         f"{shown(trace.source)} ({trace.format}, {plural(len(trace), 'job')}) on {advice.cluster.describe()}"

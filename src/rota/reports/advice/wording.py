@@ -74,7 +74,7 @@ def _headline(advice: Advice) -> Iterator[str]:
 
 
 def _without_a_fit(advice: Advice) -> Iterator[str]:
-    """What does best in a replay that does not fit what happened, and what a firm word would take."""
+    """The best policy in a replay that does not fit the record, and what a firm verdict would take."""
     best, present = advice.verdict.best, advice.verdict.present
     if advice.verdict.stays:
         outcome = "in the replay nothing is decidedly better than what is there"

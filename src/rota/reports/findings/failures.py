@@ -1,4 +1,4 @@
-"""What fails, of what, when in a job's life, what it cost, and whether trying again helped."""
+"""Failures of jobs: their causes, their times in a job's life, their cost, and whether retries helped."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FailedAttempts:
 
 
 def study(history: JobHistory, thresholds: Thresholds) -> Said:
-    """Outcomes, reasons, moments, cost, retries, and what a pre-run would have caught."""
+    """Outcomes, reasons, moments, cost, retries, and failures that a pre-run would have caught."""
     known = history.ran
     if not known.any():
         return Said.gap(STUDY, "what failed, when and of what", "run times")

@@ -11,7 +11,7 @@ from rota.model.words import hours
 from rota.reports.finding import LIKELY, MOST_BARS, SURE, Bars, Finding, Remedy
 
 IN_FULL = 10
-"""Findings of one kind that are shown in full; the others stand in the table."""
+"""Findings of one kind that are shown in full; the others are in the table."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class FaultKind:
     advice: str
     """Advice to the user, as sentences."""
     top: float = 0.0
-    """What a full bar stands for; the longest one if 0."""
+    """Value of a full bar; the longest bar if 0."""
 
 
 KINDS = (

@@ -87,7 +87,7 @@ def _stated(cluster: Cluster, nodes: Sequence[SeenNode]) -> list[tuple[int, int]
 
 
 def _of_type(cluster: Cluster, node: SeenNode) -> tuple[int, int]:
-    """The least and the largest of the sizes stated for its type that have room for what was held there."""
+    """The least and the largest of the sizes stated for its type with room for the most held there."""
     types = [name.casefold() for name in cluster.type_names]
     kind = types.index(node.gpu_type.casefold()) if node.gpu_type.casefold() in types else None
     known = kind is not None and node.gpu_type != ANY_TYPE

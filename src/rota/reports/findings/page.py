@@ -66,7 +66,7 @@ def render(analysis: Analysis) -> str:
 
 
 def _lead(analysis: Analysis) -> str:
-    """How many faults there are, and what was searched for."""
+    """The number of faults, and the searches made."""
     if not analysis.checked:
         return "This data carries nothing by which faults could be searched for."
     return f"{_count(analysis)} found. Searched for: {'; '.join(analysis.checked)}."
@@ -112,7 +112,7 @@ def _how(analysis: Analysis) -> Iterator[Details]:
 
 
 def show(analysis: Analysis, screen: Console) -> None:
-    """Faults first, then what the trace shows, then what it cannot."""
+    """Faults first, then other findings of the trace, then its gaps."""
     said = set[str]()
     facts = ", ".join(f"{name.lower()} {value}" for name, value in analysis.facts[1:])
     say(screen, f"{analysis.facts[0][1]}: {facts}", "bold", rest="  ")

@@ -19,7 +19,7 @@ from rota.reports.wording import SIZES, gpu_count, listed, percent
 STUDY = "utilisation"
 WHAT = "who holds GPUs that idle"
 CPU_MARGIN = 5.0
-"""Processor time tells idle jobs from others only where the median job uses this many times the threshold."""
+"""Processor time separates idle jobs from others only if the median job uses this many thresholds."""
 NEEDS = "TRESUsageInTot with gres/gpuutil, of the steps (sacct without --allocations)"
 SHARING = Remedy("gandiva", "systems/gandiva.md", "packs jobs that keep a GPU little busy on one GPU")
 
@@ -205,7 +205,7 @@ def _demand(history: JobHistory, held: Steps) -> Said:
 
 
 def _busy(history: JobHistory, thresholds: Thresholds) -> Said:
-    """Utilisation of what was held, by size, tenant and over time."""
+    """Utilisation of held GPUs, by size, tenant and over time."""
     known = history.ran & np.isfinite(history.utilisation)
     if not known.any():
         needs = history.utilisation_note or NEEDS

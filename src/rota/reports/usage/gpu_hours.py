@@ -1,4 +1,4 @@
-"""GPU-hours by tenant, user, GPU type, size, month, outcome: held, summed up, and what they cost."""
+"""GPU-hours by tenant, user, GPU type, size, month, outcome: held, summed up, and priced."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class _Pieces:
     start_s: Floats
     end_s: Floats
     is_last: Array
-    """True where the stretch ends in this part of it, so that what was lost then counts here."""
+    """True if the stretch ends in this part of it, so that work lost then counts here."""
 
 
 def _cuts(held: Held, by_month: bool, since: datetime | None, until: datetime | None) -> list[float]:

@@ -143,7 +143,7 @@ def _outcome(decision: Decision) -> Reply:
     }
 
 
-# -- what is asked ---------------------------------------------------------------------------------
+# -- questions -------------------------------------------------------------------------------------
 
 
 def prepared(looking: Looking) -> tuple[Frozen, ForecastRequest]:
@@ -197,7 +197,7 @@ def _done(frozen: Frozen, wanted: Collection[int]) -> dict[int, float]:
     return dict(zip(rows, done.tolist(), strict=True))
 
 
-# -- what is answered ------------------------------------------------------------------------------
+# -- answers ---------------------------------------------------------------------------------------
 
 
 def _start(estimate: StartEstimate) -> Reply:
