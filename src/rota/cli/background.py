@@ -104,7 +104,7 @@ class Started:
             return log.read().decode(errors="replace")
 
     def wait_for(self, ready: Callable[[], bool]) -> None:
-        """Wait until it is ready.  If it ends or takes too long, it is stopped, and its last output is raised."""
+        """Wait until it is ready.  If it ends or takes too long, stop it and raise its last output."""
         until, is_told = time.monotonic() + START_S, False
         while time.monotonic() < until and self.process.poll() is None:
             if ready():

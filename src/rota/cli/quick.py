@@ -36,7 +36,7 @@ class _NotQuick(Exception):  # noqa: N818
 
 
 def left_over(words: list[str]) -> Left:
-    """Carry out `rota WORDS` if that is simple and succeeds; else return the words for the whole command line."""
+    """Carry out `rota WORDS` if that is simple and succeeds; else return words for the whole command line."""
     command = _COMMANDS.get(words[0]) if words else None
     if command is None or "ROTA_URL" in os.environ or "_ROTA_COMPLETE" in os.environ:
         return words
