@@ -54,7 +54,7 @@ class RunTerms:
 def terms(comparison: Comparison, lines: Iterable[ComparisonRow] | None = None) -> list[str]:
     """A sentence for each policy of `lines` that got knowledge, or stopped jobs; then what some lacked.
 
-    Policies on the same terms share a sentence.  `lines` are all those of the comparison if not given.
+    Policies on equal terms share a sentence.  `lines` are all lines of the comparison if not given.
     """
     known = [_terms_of(line, comparison) for line in lines or comparison.lines if line.ranked]
     said = _shared([(run.policy, run.told, run.stops) for run in known])

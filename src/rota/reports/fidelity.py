@@ -60,7 +60,7 @@ class CaseResult:
     in_time: float | None = None
     """Share of the jobs with a deadline that were planned in time in our run; None if it is not compared."""
     in_time_theirs: float | None = None
-    """The same as the authors count it, to three digits."""
+    """That share as the authors count it, to three digits."""
     note: str = ""
     """Where a known difference comes from."""
 

@@ -173,7 +173,7 @@ class Agents:
                     raise
 
     def silent(self) -> list[str]:
-        """A sentence for each node whose agent is overdue and that is not lost yet."""
+        """A sentence for each node with an overdue agent that is not lost yet."""
         now, after = self._clock(), f"it counts as lost after {format_duration(self._lost_after_s)}"
         said = []
         for name, row in sorted(self._shown.nodes.copy().items()):

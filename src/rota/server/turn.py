@@ -46,10 +46,10 @@ class TurnChanges:
     idle: Sequence[tuple[int, str]] = ()
     """Rows of idle jobs, with a sentence for each."""
     risks: Sequence[tuple[int, str]] = ()
-    """Rows of jobs whose promise is at risk, or safe again, with a sentence about it."""
+    """Rows of jobs with a promise at risk, or safe again, with a sentence about it."""
     at_s: float = 0.0
     nodes: Sequence[str] = ()
-    """Names of the nodes whose state or devices changed."""
+    """Names of the nodes with changed state or devices."""
     watched: Sequence[str] = ()
     """Ids of jobs with new reports of agents: points of their curves, use of devices."""
     is_about_policy: bool = False

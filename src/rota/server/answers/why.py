@@ -156,7 +156,7 @@ class Asking:
         return constraint._replace(provided=min(alone / now, 1.0) if now > 0 else math.nan)
 
     def _leavers(self, attempt: AttemptRow) -> list[str]:
-        """Jobs whose processes are still on the devices of `attempt`."""
+        """Jobs with processes still on the devices of `attempt`."""
         world = self.scheduler.world
         wanted = {(place["name"], index) for place in attempt.parts["places"] for index in place["devices"]}
         return [
@@ -231,7 +231,7 @@ def _step_s(attempt: AttemptRow) -> float:
 
 
 def _told(attempt: AttemptRow, *status: PartStatus) -> str:
-    """Reports of agents about those of its parts that are in one of these states."""
+    """Reports of agents about its parts in one of these states."""
     places = [place for place in attempt.parts["places"] if place["status"] in status]
     return "; ".join(dict.fromkeys(place["why"] for place in places if place["why"]))
 

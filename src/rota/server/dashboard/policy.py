@@ -26,7 +26,7 @@ router = APIRouter(include_in_schema=False)
 DECISIONS = 500
 LIVE = ("PENDING", "OFFERED", "RUNNING", "SUSPENDED")
 MOST_JOBS = 2000
-"""Jobs whose tenants and names the charts know."""
+"""Most jobs for which the charts know tenant and name."""
 Text = Annotated[str, Query(min_length=1, max_length=1024, pattern=r"^[^\x00]+$")]
 
 

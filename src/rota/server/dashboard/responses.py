@@ -82,7 +82,7 @@ def colour_of(name: str) -> int:
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
-    """A whole page; templates see `who` calls and the `path`."""
+    """A whole page; templates get the caller `who` and the `path`."""
     return HTMLResponse(rendered(request, template, **values), status, HEADERS)
 
 

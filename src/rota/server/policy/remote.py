@@ -94,7 +94,7 @@ class Timeouts:
 
 @dataclass
 class Tally:
-    """Outcomes of the calls so far."""
+    """Counts of calls by outcome."""
 
     calls: int = 0
     failures: int = 0

@@ -119,7 +119,7 @@ class RowForm(Generic[R]):
         return {name: out(getattr(row, name)) for name, out in self._out}
 
     def row(self, values: Sequence[Any]) -> R:
-        """The row whose columns have `values`, in the order of `names`."""
+        """The row with `values` in its columns, in the order of `names`."""
         read = list(values)
         for i, back in self._back:
             read[i] = back(read[i])

@@ -112,7 +112,7 @@ _KEYS = _some(t.submissions, t.submissions.c.first_row <= bindparam("row"))
 
 
 def _oldest(table: Table, moment: str) -> Any:
-    """DELETE of the oldest lines of a numbered table whose `moment` lies before `before_s`."""
+    """DELETE of the oldest lines of a numbered table, with `moment` before `before_s`."""
     first = select(table.c.seq, table.c[moment].label("at_s")).order_by(table.c.seq).limit(MOST_LINES)
     oldest = first.subquery()
     return table.delete().where(
@@ -175,7 +175,7 @@ def count_points(connection: Connection) -> int:
 
 
 def drop_points(writing: Writing) -> int:
-    """Delete some of the oldest points of curves whose jobs are over; returns their number."""
+    """Delete some of the oldest points of curves of ended jobs; returns their number."""
     return writing.run("old points", _OLD_POINTS).rowcount
 
 

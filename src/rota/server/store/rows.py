@@ -19,7 +19,7 @@ from rota.worlds.live.curves import Curves, Point
 
 Json = Any
 CAME_TO_NOTHING = frozenset({"failed", "lost"})
-"""Ends of intervals whose attempt came to nothing."""
+"""Ends of intervals of attempts that came to nothing."""
 REAL, SHADOW = "real", "shadow"
 """Names of the two policies."""
 
@@ -329,7 +329,7 @@ class Step:
     jobs: Mapping[int, JobState] = field(default_factory=dict)
     """New state of each row that changed."""
     specs: Mapping[int, JobSpec] = field(default_factory=dict)
-    """New specification of each row whose user changed it."""
+    """New specification of each row, if its user changed it."""
     attempts: Sequence[AttemptRow] = ()
     """Attempts begun or changed; each replaces its earlier version."""
     intervals: Sequence[IntervalRow] = ()
@@ -339,12 +339,12 @@ class Step:
     without: Sequence[str] = ()
     """Names of policies that are no more (`shadow`)."""
     nodes: Sequence[NodeRow] = ()
-    """Known nodes whose info, state, reason or `drained_by` changed; `Store.join` adds them."""
+    """Known nodes with a changed info, state, reason or `drained_by`; `Store.join` adds nodes."""
     done: Sequence[CommandDone] = ()
     events: Sequence[EventRow] = ()
     points: Sequence[Point] = ()
     thinned: Sequence[int] = ()
-    """Rows of jobs whose neighbouring points are merged, those above among them."""
+    """Rows of jobs to merge neighbouring points of, the points above among them."""
     costs: Sequence[CostRow] = ()
     shadow: Sequence[ShadowRow] = ()
     facts: Mapping[str, Json] = field(default_factory=dict)
@@ -414,9 +414,9 @@ class Everything:
     jobs: Mapping[int, JobRow]
     """Jobs that are not over, or have an attempt that may live."""
     specs: Mapping[int, JobSpec]
-    """Of the same rows."""
+    """Of these rows."""
     attempts: Mapping[int, Sequence[AttemptRow]]
-    """All attempts of the same rows, oldest first; rows that never started are missing."""
+    """All attempts of these rows, oldest first; rows that never started are missing."""
     nodes: Sequence[NodeRow]
     """By position."""
     policies: Mapping[str, PolicyRow]
@@ -427,7 +427,7 @@ class Everything:
     curves: Mapping[int, Curves] = field(default_factory=dict)
     """Of live jobs that have points: how many, how far apart."""
     aside: dict[int, str] = field(default_factory=dict)
-    """Rows of live jobs whose records cannot be read, with the reason; later readers add to it."""
+    """Rows of live jobs with unreadable records, with the reason; later readers add to it."""
     problems: list[str] = field(default_factory=list)
     """What else on record cannot be read, as sentences."""
 

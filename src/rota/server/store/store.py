@@ -288,7 +288,7 @@ class Store:
     def ended(
         self, rows: Sequence[int], submit_s: Mapping[int, float] | None = None, within_s: float = 0.001
     ) -> dict[int, float]:
-        """Ends of those of these jobs that are over; minus infinity for jobs no longer on record.
+        """Ends of these jobs, without live ones; minus infinity for jobs no longer on record.
 
         A job submitted at another moment than `submit_s` is another job, and left out.
         """
@@ -397,7 +397,7 @@ class Store:
             return past_columns(connection, since_s, until_s)
 
     def busy(self, since_s: float, until_s: float) -> dict[int, float]:
-        """Mean busy part of their devices in that time, 0 to 1, of jobs whose curves say so, by row."""
+        """Mean busy part of their devices in that time, 0 to 1, of jobs with curves of it, by row."""
         with self._db.reading() as connection:
             return queries.busy(connection, since_s, until_s)
 

@@ -196,7 +196,7 @@ class LiveJob:
 
     @property
     def restorable(self) -> list[int]:
-        """Numbers of the attempts whose checkpoints may be restored, newest first."""
+        """Numbers of the attempts with restorable checkpoints, newest first."""
         return [a.number for a in reversed(self.attempts) if a.is_over and a.start_s is not None]
 
     @property

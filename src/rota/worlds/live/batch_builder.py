@@ -28,7 +28,7 @@ class BatchBuilder:
     closed: list[int] = field(default_factory=list)
     opened: list[int] = field(default_factory=list)
     touched: set[int] = field(default_factory=set)
-    """Rows whose place in the table this moment changes."""
+    """Rows with a change of place in the table at this moment."""
     notable: bool = False
     """True if something has to be recorded, though no policy need know."""
 

@@ -133,7 +133,7 @@ def _free_memory(live: LiveJobs, positions: set[int]) -> None:
 
 
 def _forget_gone(live: LiveJobs, scaling: Scaling, batch: BatchBuilder) -> None:
-    """A released node whose agent has gone is no part of the cluster any more, until it joins again."""
+    """Once its agent has gone, a released node is no part of the cluster until it joins again."""
     nodes, by_name = live.machines.nodes, live.machines.position
     scaling.gone = {name for name in scaling.gone if nodes[by_name[name]].is_forgotten}
     for name in sorted(scaling.released):

@@ -104,7 +104,7 @@ def _cancel(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuild
 
 
 def _kill_if_forced(live: LiveJobs, job: LiveJob | None, asked: CommandAsked) -> None:
-    """A job that is over, and whose processes take their time: no more patience."""
+    """On a forced cancel of an ended job, kill its remaining processes without more patience."""
     if job is None or asked.kind != "cancel" or not asked.args.get("force"):
         return
     for attempt in job.living:

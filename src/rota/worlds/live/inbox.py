@@ -83,7 +83,7 @@ class Inbox:
         self._arrived_s = -math.inf
         """When arrivals were taken last."""
         self.changes = 0
-        """Number of events so far that need the world built again."""
+        """Count of events that require a rebuild of the world."""
 
     def put(self, event: Event) -> None:
         with self._ready:

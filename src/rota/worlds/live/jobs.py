@@ -47,7 +47,7 @@ class Unsaved:
     points: list[Point] = field(default_factory=list)
     """Of the curves of jobs."""
     thinned: set[int] = field(default_factory=set)
-    """Rows of jobs whose neighbouring points are merged, after the points above are on record."""
+    """Rows of jobs to merge neighbouring points of, after the points above are on record."""
     costs: list[tuple[int, Cost]] = field(default_factory=list)
     asked: list[CommandAsked] = field(default_factory=list)
     """Commands that are the controller's to carry out: policies, changes of what jobs ask for."""
@@ -56,7 +56,7 @@ class Unsaved:
     idle: list[tuple[int, str]] = field(default_factory=list)
     """Rows of jobs that hold devices and are idle, with a sentence for each."""
     risks: list[tuple[int, str]] = field(default_factory=list)
-    """Rows of jobs whose promise is at risk from now on, or safe again, with a sentence about it."""
+    """Rows of jobs with a promise at risk from now on, or safe again, with a sentence about it."""
     scaling: bool = False
     """How many nodes are wanted, or which of them may go, has changed."""
     rebuild: str = ""
@@ -264,7 +264,7 @@ class LiveJobs(Mapping[int, LiveJob]):
         return self.table.jobs.name_of("workload", row)
 
     def members(self, first: int | None) -> list[LiveJob]:
-        """The live jobs of the array whose first row this is."""
+        """The live jobs of the array that begins at this row."""
         return [job for job in self.values() if first is not None and job.array_first == first]
 
     # -- time ------------------------------------------------------------------------------------

@@ -216,7 +216,7 @@ def send_all_away(live: LiveJobs, job: LiveJob, how: How, reason: str, wanted: W
 
 
 def end_others(live: LiveJobs, first: LiveJob, batch: BatchBuilder) -> None:
-    """`first` has completed: cancel the other submitted jobs of its group whose `group_rule` is `first`."""
+    """`first` has completed: cancel the other submitted jobs of its group that have `group_rule` `first`."""
     if first.spec.group_rule != "first":
         return
     group = live.state.jobs.group

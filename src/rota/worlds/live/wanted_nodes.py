@@ -41,7 +41,7 @@ class Scaling:
     changed_s: float = -math.inf
     """When that was changed last."""
     released: set[str] = field(default_factory=set)
-    """Nodes whose machines may go."""
+    """Nodes with machines that may go."""
     gone: set[str] = field(default_factory=set)
     """Nodes that have gone since, and have not joined again."""
     asked: int | None = None
