@@ -1,7 +1,7 @@
-"""What a trace says about the cluster that made it, and what other systems would have gained on its jobs.
+"""Findings of a trace about the cluster that made it, and the gains of other systems on its jobs.
 
-A gain compares two replays of the busiest jobs of the trace, with the system and without it, on the same
-cluster: what the simulation leaves out is left out of both.
+A gain compares two replays of the busiest jobs of the trace, with the system and without it, on one
+cluster: whatever the simulation leaves out is missing in both.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def analyze(
     Raises InputError for anything that is not as expected.
     """
     limits = Thresholds.parse(thresholds) if isinstance(thresholds, str) else thresholds or Thresholds()
-    parse_knowledge(knowledge)  # also where no replay reads it: mistakes are reported at once
+    parse_knowledge(knowledge)  # even if no replay reads it, so that mistakes are reported immediately
     if replays < 0:
         raise InputError.at(f"{replays} is no number of jobs", argument="replays", expected="0 or more")
     whole = trace if isinstance(trace, Trace) else read(trace, format)
@@ -100,7 +100,7 @@ def busiest(trace: Trace, jobs: int) -> Ints:
 def with_gains(
     analysis: Analysis, trace: Trace, cluster: Cluster, jobs: int, knowledge: str, progress: Measured | None
 ) -> Analysis:
-    """`analysis` with the gain of each remedy that can be replayed; a remark says of which jobs."""
+    """`analysis` with the gain of each remedy that can be replayed; a remark names the jobs."""
     part = trace.take(busiest(trace, jobs))
     own = usual_policy(trace)
     known: dict[Replay, dict[str, float]] = {}
@@ -141,7 +141,7 @@ def with_gains(
 
 
 def _stops_cost(part: Trace) -> str:
-    """What a stop costs in a replay of `part`, as a clause."""
+    """The cost of a stop in a replay of `part`, as a clause."""
     cost = site_terms(part, {}, None, ideal=False).costs.stops["preemptions"]
     return f"a preemption costs {cost}" if cost else "preemptions are free"
 

@@ -34,7 +34,7 @@ _POLICY = Argument("policy", None, "a name such as 'tiresias' or 'fifo:skip=yes'
 
 
 class _Tap:
-    """Passes everything on to a policy, and keeps what it sees at its first call at or after `at_s`."""
+    """Passes everything on to a policy, and keeps its inputs at its first call at or after `at_s`."""
 
     def __init__(self, inner: Policy, name: str, at_s: float) -> None:
         self.inner = inner
@@ -63,7 +63,7 @@ def snapshot(
     costs: str | Costs | None = None,
     seed: int = 0,
 ) -> Frozen:
-    """Run `policy` and write to `path` what it sees at its first decision at or after `at_s`.
+    """Run `policy` and write to `path` its inputs at its first decision at or after `at_s`.
 
     `at_s` counts from the trace's second 0.  Raises InputError if the run ends before.
     """
@@ -90,7 +90,7 @@ def snapshot(
 
 @dataclass(frozen=True)
 class Replayed:
-    """A stored moment and what a policy decides at it."""
+    """A stored moment and a policy's decision at it."""
 
     policy: str
     stored_policy: str

@@ -1,4 +1,4 @@
-"""Remarks about options that change nothing under the chosen policies, on this trace, or beside others."""
+"""Remarks about options without effect under the chosen policies, on this trace, or with other options."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Policies = Sequence[PolicySpec | Policy]
 STOPS = frozenset({Lever.PREEMPT, Lever.MIGRATE, Lever.RESIZE, Lever.SHARE})
 """Levers that ask something of a running job."""
 PAIRING = frozenset({Knowledge.PAIRS, Knowledge.UTILISATION})
-"""Knowledge by which policies put jobs on one GPU."""
+"""Knowledge that policies use to put jobs on one GPU."""
 TOLD = frozenset({Knowledge.DURATION, Knowledge.SERVICE_HISTORY})
 """Knowledge that does not come from watching jobs run."""
 
@@ -79,7 +79,7 @@ def no_effect_remarks(
     *,
     shows_observed: bool,
 ) -> Iterator[str]:
-    """Options that change nothing on `trace` or beside other options.
+    """Options without effect on `trace` or with other options.
 
     `costs` are what stops of `policies` cost, `records` the runs; `shows_observed` is true if recorded starts
     are shown.

@@ -18,7 +18,7 @@ from rota.traces.elastic import ElasticSizes, make_elastic, parse_sizes
 from rota.worlds.simulated.speed import SpeedModel
 
 _TOO_MANY = 0.5
-"""Part of the jobs from which on a table probably belongs to another trace."""
+"""A table that lacks this part of the jobs probably belongs to another trace."""
 
 
 def trace_as_asked(

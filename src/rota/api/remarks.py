@@ -1,4 +1,4 @@
-"""Sentences beside a comparison: about jobs that did not run, and about an engine that took its time."""
+"""Remarks on a comparison: about jobs that did not run, and about a slow engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rota.table.compiled import is_compiled
 MOST_KINDS = 3
 """Reasons that are spelled out."""
 LONG_S = 30.0
-"""CPU seconds of the engine from which on compiling it is worth a remark."""
+"""Least CPU seconds of the engine for a remark that compiling it would help."""
 
 
 def refused_remarks(trace: Trace, cluster: Cluster) -> Iterator[str]:
@@ -109,7 +109,7 @@ def policy_refusal_remarks(records: Sequence[Record], trace: Trace, cluster: Clu
 
 
 def stuck_remarks(records: Sequence[Record]) -> Iterator[str]:
-    """Policies under which jobs never ran to their end, and what the first such job lacked."""
+    """Policies with jobs that never ran to their end, and what the first such job lacked."""
     for record in records:
         stuck = record.jobs.filter(pl.col("state").is_in(["PENDING", "RUNNING"])) if record.ranked else None
         if stuck is None or stuck.is_empty():
@@ -164,7 +164,7 @@ def slow_engine_remarks(records: Sequence[Record]) -> Iterator[str]:
 
 
 def idle_remarks(records: Sequence[Record], cluster: object) -> list[str]:
-    """Says if no job ever waited: then all policies look the same."""
+    """A remark if no job ever waited: then all policies look equal."""
     ranked = [record for record in records if record.ranked]
     if len(ranked) < 2 or any(_waited_s(record) > 0 for record in ranked):
         return []

@@ -55,7 +55,7 @@ class Results:
     """The results of `simulate`: one record per policy and seed, and their comparison."""
 
     records: tuple[Record, ...]
-    """In the order of the policies; what the trace observed comes last, if it observed anything."""
+    """In the order of the policies; the trace's observations come last, if there are any."""
     trace: Trace
     cluster: Cluster
     window: Window | None = None
@@ -69,7 +69,7 @@ class Results:
     unread: tuple[str, ...] = ()
     """Remarks about options that none of its policies reads; other policies may."""
     confidence: bool = False
-    """Whether numbers have intervals beside them."""
+    """True if numbers have intervals."""
 
     @cached_property
     def summaries(self) -> tuple[Summary, ...]:
@@ -83,16 +83,16 @@ class Results:
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
-        """The terms of each policy: what it knew, what its stops cost, what it did without."""
+        """The terms of each policy: its knowledge, the cost of its stops, the knowledge it lacked."""
         return tuple(terms(self.comparison))
 
     @cached_property
     def calibration(self) -> Calibration:
-        """The difference between the site's own policy, simulated, and what the trace observed."""
+        """The difference between the site's own policy, simulated, and the recorded trace."""
         return calibration(self.records, self.site_policy, self.window, self.trace, self.fit)
 
     def calibration_of(self, policy: str) -> Calibration:
-        """The difference between `policy`, one of those that ran, and what the trace observed."""
+        """The difference between `policy`, one of those that ran, and the recorded trace."""
         return calibration(self.records, policy, self.window, self.trace)
 
     def __getitem__(self, policy: str) -> SingleRun:
@@ -119,7 +119,7 @@ class Results:
     def frame(self) -> pl.DataFrame:
         """One row per run: policy, seed, and every metric by its key (`docs/metrics.md`), null where none.
 
-        `frame().to_pandas()` gives the same to pandas.
+        `frame().to_pandas()` gives it as a pandas frame.
         """
         rows = [
             {"policy": record.policy, "observed": record.observed, "seed": record.provenance.get("seed")}

@@ -1,6 +1,6 @@
-"""The options of a run, each declared once: type, default, what it may be, how people write it, what it does.
+"""The options of a run, each declared once: type, default, valid values, written form, effect.
 
-From this list follow the options of `rota simulate`, `advise`, `snapshot` and `analyze`; the checks and the
+This list determines the options of `rota simulate`, `advise`, `snapshot` and `analyze`; the checks and the
 documentation of the arguments of `rota.simulate`; the options on record with a run; the options under which
 the policy of a site is fitted; and remarks about options without effect.  Type checkers have to see the
 signature of `rota.simulate`, so it is written out there too, and a test holds it to the list.
@@ -40,12 +40,12 @@ _EMPTY: tuple[object, ...] = (None, "", 0.0, (), [], {})
 
 @dataclass(frozen=True)
 class RunOption:
-    """What is known of one option besides its type."""
+    """Declaration of one option, without its type."""
 
     metavar: str
     """How the command line names its value; empty for a flag."""
     help: str
-    """What it does, for `--help` and for Python."""
+    """Its effect, for `--help` and for Python."""
     in_python: str = ""
     """What only callers of the Python API need to know, as a clause."""
     commands: tuple[str, ...] = (SIMULATE,)
@@ -65,7 +65,7 @@ class RunOption:
     read_by: str = ""
     """The attribute of `PolicyEffects` that is true if some policy reads the option; empty if all do."""
     unread: str = ""
-    """What a policy that does not read it does, as in "fifo gives each job the GPUs that it asks for"."""
+    """What a policy does that does not read it, as in "fifo gives each job the GPUs that it asks for"."""
     name: str = ""
     type: str = ""
     """The annotation, as it is written."""
@@ -120,7 +120,7 @@ KNOWLEDGE_HELP = (
     "regimes=oracle (default) or assumed; "
     "utilisation=oracle (default) or assumed."
 )
-"""What the registry of knowledge says of simulations; written out, since the registry loads NumPy.  A test
+"""Entries of the registry of knowledge on simulations; written out, since the registry loads NumPy.  A test
 holds it to the registry."""
 
 
@@ -296,9 +296,9 @@ class RunOptions:
     # fmt: on
 
     def recorded(self) -> dict[str, object]:
-        """Options that change the run and are not as by default: `simulate(**recorded)` asks for the same.
+        """Options that change the run and differ from the default: `simulate(**recorded)` repeats the run.
 
-        A cluster in words is described in the record as it is; objects are shown.
+        A cluster in words is left out, since the record describes the cluster; objects are given as text.
         """
         given = {
             one.name: getattr(self, one.name)

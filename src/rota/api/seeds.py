@@ -104,7 +104,7 @@ def _faults(faults: str | Sequence[Fault], trace: Trace, cluster: Cluster, seed:
 
 
 def _horizon_s(trace: Trace, cluster: Cluster) -> float:
-    """A time by which every policy that uses at least half of the cluster has ended."""
+    """Time at which any policy that uses at least half of the cluster has ended."""
     run_s = np.nan_to_num(trace.truth.run_s(), posinf=0.0)
     demand_gpu_s = float((run_s * trace.jobs.gpus).sum())
     last_s = float(trace.jobs.submit_s.max(initial=0.0))

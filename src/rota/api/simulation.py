@@ -171,7 +171,7 @@ def _replayed(trace: Trace, failures: bool) -> Trace:
 def _speeds(
     options: RunOptions, trace: Trace, cluster: Cluster, rules: Semantics
 ) -> tuple[Trace, SpeedModel | None]:
-    """The jobs whose speeds are known, and their speeds."""
+    """The jobs with known speeds, and their speeds."""
     if options.speed is not None:
         return trace, options.speed
 
@@ -201,7 +201,7 @@ def _setting(
     cluster: Cluster,
     policies: Sequence[PolicySpec | Policy],
 ) -> Setting:
-    """The setting in which the policies run."""
+    """The setting that policies run in."""
     scale = options.autoscale
     return make_setting(
         semantics=rules,

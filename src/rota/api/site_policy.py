@@ -46,7 +46,7 @@ class FittedPart:
     measured: Window | None
     """None: all of it."""
     said: str
-    """What it is, in words; empty if it is all of the trace."""
+    """The part in words; empty if it is all of the trace."""
 
 
 def usual_policy(trace: Trace) -> str:
@@ -55,10 +55,10 @@ def usual_policy(trace: Trace) -> str:
 
 
 def fit_present(trace: Trace, replay: Replay, given: Mapping[str, Any]) -> PolicyFit:
-    """The policy of the family under which `trace` waits most like what it recorded.
+    """The policy of the family with waits most like those recorded in `trace`.
 
     `given` are options of `replay`; those that describe the site (`OF_SITE`) count.  `trace` has recorded
-    starts.  Policies that fit equally stand in the order of `queueings` and `orders`: the usual one first.
+    starts.  Policies that fit equally are in the order of `queueings` and `orders`: the usual one first.
     """
     words = {name: given[name] for name in OF_SITE if name in given}
     words["knowledge"] = site_knowledge(trace, parse_knowledge(given.get("knowledge")))

@@ -1,4 +1,4 @@
-"""The terms on which a site's own history is replayed: durations as a site knows them, costs of stops."""
+"""Terms for a replay of a site's own history: durations as a site knows them, costs of stops."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rota.model.trace import Trace
 from rota.worlds.simulated.costs import Costs, parse_costs
 
 OWN_HISTORY = frozenset({"pbs", "plain", "sacct", "swf"})
-"""Formats in which sites keep their own accounts; the others are of published traces."""
+"""Formats of sites' own accounts; the others are of published traces."""
 DURATIONS: Mapping[str, str] = {Knowledge.DURATION.value: Provenance.PREDICTED.value}
 """The source of durations unless `--knowledge` names one."""
 RESTARTS = "checkpoint=10s,restore=60s"
-"""Costs of an interruption if `--costs` is not given; `--costs measured` takes those of a running cluster."""
+"""Costs of an interruption if `--costs` is not given; `--costs measured` takes a running cluster's costs."""
 
 
 def is_own_history(trace: Trace) -> bool:
-    """True if `trace` is in a format in which sites keep their accounts, and recorded when jobs started."""
+    """True if `trace` is in a format of sites' accounts, and recorded when jobs started."""
     return trace.format in OWN_HISTORY and has_observed(trace)
 
 
@@ -48,7 +48,7 @@ class SiteTerms:
 def site_terms(
     trace: Trace, knowledge: Mapping[str, str], costs: str | Costs | None, *, ideal: bool
 ) -> SiteTerms:
-    """The terms of `trace`: options that were given, and for a site's own history what a site has.
+    """The terms of `trace`: the given options, and for a site's own history the site's defaults.
 
     All other traces, and `ideal` ones, have true durations and free stops.
     """

@@ -54,7 +54,7 @@ def make_speed(
 
     `step_times` with `epochs` are tables of measured steps: `FILE`, or `FILE,yolov3=8` to limit the batch
     of a workload on one GPU.  With `tuned`, jobs choose their batch by what they measure of themselves.
-    `slower` gives factors by which some workloads take longer than their measured steps.
+    `slower` maps workloads to factors: they take that much longer than their measured steps.
 
     With `whole_steps` the world counts whole iterations, and `regimes` change at the end of a round.
     Raises InputError for options that exclude or need each other, and for files that cannot be read.
@@ -137,7 +137,7 @@ def read_scaling(given: str | PathLike[str]) -> ScalingCurves:
 
 
 def measured_only(trace: Trace, speed: SpeedModel | None) -> Trace:
-    """The trace, its jobs limited to the types and numbers of GPUs for which the table of `speed` has rates.
+    """The trace, with jobs limited to the types and numbers of GPUs that have rates in the table of `speed`.
 
     Jobs that choose their batch are limited to the sizes that were measured.
     """
@@ -162,7 +162,7 @@ def parse_slowdowns(text: str) -> Slowdowns:
     """The slowdowns that `spread=0.8,spread.vgg19=0.5,colocation=0.9` describes, relative to full speed.
 
     spread[.WORKLOAD]        on more nodes than needed, of one workload or of all others
-    level.LEVEL[.WORKLOAD]   the same for a level of the cluster above its nodes: level.rack=0.6
+    level.LEVEL[.WORKLOAD]   on more units of a level than needed: level.rack=0.6
     colocation               of packed jobs, for each job that shares their GPUs
     utilisation[.WORKLOAD]   part of a device that a job keeps busy alone: it leaves the rest to others
     sharing                  how jobs with first claim share a device: tgs or antman; by shares if not given

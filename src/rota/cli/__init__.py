@@ -1,4 +1,4 @@
 """The command line: one module per group of verbs, over `rota.api`.
 
-Modules here import what a command needs inside its function, so that `rota --help` loads nothing else.
+Modules here import a command's needs inside its function, so that `rota --help` loads nothing else.
 """

@@ -1,4 +1,4 @@
-"""`rota analyze`: what a trace says about the cluster that made it."""
+"""`rota analyze`: findings of a trace about the cluster that made it."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _write(analysis: Analysis, folder: Path) -> None:
 
 
 def _show(analysis: Analysis, out: Path | None) -> None:
-    """What the analysis says, and where it was written."""
+    """Text of the analysis, and where it was written."""
     from rota.reports.findings.fault_files import FOLDER, TABLE
     from rota.reports.findings.page import show
     from rota.reports.terminal import say

@@ -60,7 +60,7 @@ class Shell(LazyGroup):
 
 
 def _misused(error: Any) -> Exception:
-    """The exception to raise for wrong words of a command, after one line that says what is wrong."""
+    """The exception to raise for wrong words of a command, after one line that names the error."""
     if type(error).__name__ == "NoArgsIsHelpError":
         raise error  # no mistake: its text is the help
     said = str(error.format_message()).removesuffix(".")
@@ -89,7 +89,7 @@ _WORDED = (
     (re.compile(r"Value error, "), ""),
     (re.compile(r"Input should be (.*?), unable to parse string as an? \w+"), r"expected \1"),
 )
-"""Wordings of the library for what it refuses, and ours."""
+"""The library's wordings of refusals, and ours."""
 _LONG = re.compile(r"\S{400,}")
 """A word too long to print, such as a cell of a broken file."""
 

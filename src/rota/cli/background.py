@@ -18,14 +18,14 @@ from tempfile import TemporaryFile
 from rota.errors import InputError, RotaError, WorldError
 
 START_S = 60.0
-"""Seconds in which a process has to answer."""
+"""Seconds within which a process has to answer."""
 STOP_S = 20.0
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 FREE = "free some space there"
 BLOCK = 4096
 """Least bytes that a file takes."""
 WAITS = "waits for process"
-"""Line by which a controller or an agent reports that its predecessor still has the lock."""
+"""Line that a controller or an agent logs if its predecessor still has the lock."""
 UP_LOCK = "up.lock"
 CONTROLLER_FILE, CONTROLLER_LOG, AGENT_LOG, AGENT_PID, AGENT_NODE, AGENT_DEVICES = (
     "controller.json",
@@ -51,10 +51,10 @@ def make_home(where: Path) -> None:
 
 @contextmanager
 def only_one_starts(where: Path) -> Iterator[None]:
-    """Nobody else starts processes of this home meanwhile.
+    """Keep other commands from starting processes of this home.
 
-    Otherwise two `rota up` at once start two controllers and two agents: the second ones wait for the locks
-    of the first, and take over when `rota down` stops it.
+    Otherwise two concurrent `rota up` start two controllers and two agents: the second ones wait for the
+    locks of the first, and take over when `rota down` stops it.
     """
     with open(where / UP_LOCK, "a") as file:
         try:
@@ -94,17 +94,17 @@ class Started:
         with (
             suppress(BrokenPipeError),
             self.process.stdin as stream,
-        ):  # if it ends at once, its output says why
+        ):  # if it ends immediately, its output says why
             stream.write(said.encode())
 
     def said(self) -> str:
-        """The output so far."""
+        """The output until now."""
         with open(self.log, "rb") as log:
             log.seek(self._offset)
             return log.read().decode(errors="replace")
 
     def wait_for(self, ready: Callable[[], bool]) -> None:
-        """Until it is ready.  If it ends or takes too long it is stopped, and what it said last is raised."""
+        """Wait until it is ready.  If it ends or takes too long, stop it and raise its last output."""
         until, is_told = time.monotonic() + START_S, False
         while time.monotonic() < until and self.process.poll() is None:
             if ready():
@@ -213,7 +213,7 @@ def dead_agent(where: Path) -> str:
 
 
 def left_running(where: Path) -> int:
-    """Attempts of this home that run though its agent may not: a lock tells that their shims are there."""
+    """Attempts of this home that run although its agent may not: their shims hold a lock."""
     from rota.engines.rota.folder import AgentFolder, seize
 
     folder, running = AgentFolder(where / "agent", where / "agent" / "checkpoints"), 0

@@ -1,4 +1,4 @@
-"""`rota completion`: the lines by which a shell completes commands, options, policies, jobs and nodes."""
+"""`rota completion`: lines that make a shell complete commands, options, policies, jobs and nodes."""
 
 from __future__ import annotations
 

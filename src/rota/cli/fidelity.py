@@ -1,4 +1,4 @@
-"""`rota fidelity`: compares results with those of the authors, job by job."""
+"""`rota fidelity`: compares results with the authors' results, job by job."""
 
 from __future__ import annotations
 

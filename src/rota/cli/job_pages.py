@@ -25,7 +25,7 @@ def pages(docs: Path) -> dict[Path, str]:
 
 
 def asked_table() -> str:
-    """What a job may ask for, by the name of its option."""
+    """The fields of a job's request, by the name of the option."""
     rows = ["| property | example | meaning | default | read by |", "|---|---|---|---|---|"]
     said: set[str] = set()
     for column in COLUMNS:

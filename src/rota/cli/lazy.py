@@ -48,7 +48,7 @@ class Lazy:
 
 
 class Sectioned(TyperCommand):
-    """A command whose options stand in sections, named by their `rich_help_panel`."""
+    """A command with options in sections, named by their `rich_help_panel`."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments, options without a section, then the sections in the order of their options."""

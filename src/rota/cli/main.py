@@ -1,4 +1,4 @@
-"""The `rota` command: answers the most frequent calls at once, all others by the whole command line."""
+"""The `rota` command: answers the most frequent calls directly, all others by the whole command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The man page, printed from the help of every command: the same source as `docs/cli.md`."""
+"""The man page, printed from the help of every command, as `docs/cli.md` is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress of a long command on standard error: bars on a terminal, elsewhere a line now and then."""
+"""Progress of a long command on standard error: bars on a terminal, elsewhere a line from time to time."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _lines() -> Iterator[Told]:
             line = f"rota: {format_duration(time.monotonic() - began_s)}: {in_words(dict(so_far))}"
             try:
                 print(line, file=sys.stderr, flush=True)
-            except (OSError, ValueError):  # standard error is closed; the work goes on
+            except (OSError, ValueError):  # standard error is closed; the work continues
                 return
 
     def told(name: str, done: int, total: int) -> None:
@@ -77,7 +77,7 @@ def _lines() -> Iterator[Told]:
 
 
 def in_words(so_far: dict[str, tuple[int, int]]) -> str:
-    """`2 done, srtf 12,000 of 82,247`: how much of what is done, by name."""
+    """`2 done, srtf 12,000 of 82,247`: progress by name."""
     if not so_far:
         return "preparing"
     under_way = {name: of for name, of in so_far.items() if of[0] < of[1]}

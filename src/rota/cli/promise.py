@@ -120,7 +120,7 @@ def promise(
         typer.echo(trade_off_text(outlooks), nl=False)
 
 
-# -- what is asked ---------------------------------------------------------------------------------
+# -- the question ----------------------------------------------------------------------------------
 
 
 def _sizes(text: str) -> dict[int, float]:
@@ -183,7 +183,7 @@ def _asked(moment: Frozen, run_s: float, source: str) -> Any:
     return ForecastRequest(Durations(parse_source(source), past, given))
 
 
-# -- what is answered ------------------------------------------------------------------------------
+# -- the answer ------------------------------------------------------------------------------------
 
 
 def outlook_facts(outlook: PromiseOutlook) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """`rota submit`, `rota ls` and `rota systems` in their usual forms, without building the command line.
 
 Standard library only, and little of it: the interpreter's own start is most of what these commands cost.
-What is not understood here, and whatever goes wrong, is left to the whole command line, which explains it.
-A submission that was sent is sent again with its key in that case, so that it is one job.
+The whole command line handles and explains everything else, errors included.  If a submission has been sent
+by then, it is sent again with its key, so that it makes one job.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _NotQuick(Exception):  # noqa: N818
 
 
 def left_over(words: list[str]) -> Left:
-    """Carry out `rota WORDS` if that is simple and goes well; else what the whole command line shall do."""
+    """Carry out `rota WORDS` if that is simple and succeeds; else return words for the whole command line."""
     command = _COMMANDS.get(words[0]) if words else None
     if command is None or "ROTA_URL" in os.environ or "_ROTA_COMPLETE" in os.environ:
         return words
@@ -226,7 +226,7 @@ def _call(method: str, path: str, body: object = None) -> Any:
 
 
 def _plain(text: str) -> str:
-    """`text` itself.  Raises _NotQuick if it may not stand in an address as it is."""
+    """`text` itself.  Raises _NotQuick if it needs escaping in an address."""
     if not text.isascii() or not all(letter.isalnum() or letter in "._-/@," for letter in text):
         raise _NotQuick
     return text

@@ -11,7 +11,7 @@ BEGIN, END = "<!-- files: printed by `make docs` -->", "<!-- end of files -->"
 
 
 def rooms(source: Path) -> list[Path]:
-    """Folders that have a README: those of `source`, and below `worlds` each world."""
+    """Folders that have a README: the folders in `source`, and each world in `worlds`."""
     folders = sorted(path.parent for path in source.glob("*/__init__.py"))
     return [room for folder in folders for room in (folder, *_with_readme(folder))]
 

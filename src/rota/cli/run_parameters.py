@@ -43,9 +43,9 @@ _LAST = ("format", "workers")
 def takes_run_options(
     command: str, **changes: Mapping[str, Any]
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """A decorator for a command whose parameter `options` receives the options of a run, by name.
+    """A decorator for a command; its parameter `options` receives the options of a run, by name.
 
-    They stand in the place of that parameter.  `changes` has fields of `RunOption` that differ in this
+    They take the place of that parameter.  `changes` has fields of `RunOption` that differ in this
     command, by option.
     """
     taken = [
@@ -73,7 +73,7 @@ def takes_run_options(
 
 
 def _parameter(option: RunOption, **changes: Any) -> inspect.Parameter:
-    """The parameter of a command from which typer makes the option."""
+    """The parameter of a command that typer makes into the option."""
     default = changes.get("default", option.default)
     default = (list(default) or None) if isinstance(default, tuple) else default
     text: Any = Path if option.metavar == "FILE" else str
@@ -90,7 +90,7 @@ def _parameter(option: RunOption, **changes: Any) -> inspect.Parameter:
 
 
 def _value(name: str, value: Any) -> Any:
-    """What the Python API takes for what was typed."""
+    """The typed value as the Python API takes it."""
     if name == "costs":
         return costs_of(value)
     return OPTIONS[name].default if value is None else value

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 Text = str | None
 CANCELLERS = 8
 END_WITHIN_S = 30.0
-"""Seconds for which `down --kill-jobs` waits for jobs to end."""
+"""Seconds that `down --kill-jobs` waits for jobs to end."""
 MOST_TROUBLES = 4
 """Troubles of a cluster that are printed when it starts."""
 SETTINGS = "Settings"
 ANSWERS, UNKNOWN = "the controller takes part", "this node is not known to the controller"
-"""Lines by which an agent reports the answer to its first question."""
+"""Lines that an agent logs on the answer to its first question."""
 
 
 def _setting(flag: str, metavar: str, help: str) -> Any:
@@ -157,7 +157,7 @@ def check_server() -> None:
 
 
 def _devices_of_before(where: Path, chosen: str) -> str:
-    """The devices with which this machine joined last, or `chosen` if it never did."""
+    """The devices that this machine joined with last, or `chosen` if it never did."""
     kept = where / AGENT_DEVICES
     try:
         return kept.read_text(encoding="utf-8").strip() or chosen
@@ -166,7 +166,7 @@ def _devices_of_before(where: Path, chosen: str) -> str:
 
 
 def _warn_of_ignored(where: Path, given: dict[str, Any], file: Path | None) -> None:
-    """Flags that differ from those with which the running controller was started."""
+    """Flags that differ from the running controller's."""
     from rota.server.config import choose, shown
 
     asked, runs = (choose(where, flags, None, file).config for flags in (given, flags_of_running(where)))
@@ -360,7 +360,7 @@ def _setting_text(name: str, value: str, source: str) -> str:
 
 
 def flags_of_running(where: Path) -> dict[str, Any]:
-    """The flags with which the controller that runs was started; none if none runs."""
+    """The flags of the running controller; none if none runs."""
     if controller_pid(where) is None:
         return {}
     flags: dict[str, Any] = json.loads((where / CONTROLLER_FILE).read_text()).get("flags", {})
@@ -368,7 +368,7 @@ def flags_of_running(where: Path) -> dict[str, Any]:
 
 
 def _show_rules(chosen: Config, as_json: bool) -> None:
-    """The failure classifier, in the order in which its rules are tried."""
+    """The failure classifier: its rules, in the order of trial."""
     from rota.worlds.live.endings import rules_of
 
     rows = [

@@ -25,7 +25,7 @@ LIVE_KNOWLEDGE_HELP = (
     "scaling=measured (default) or predicted; hosts=user[:FILE] (default) or assumed; "
     "servers=user[:FILE] (default) or assumed."
 )
-"""What the registry of knowledge says of live clusters; written out, since the registry loads NumPy.  A test
+"""Entries of the registry of knowledge on live clusters; written out, since the registry loads NumPy.  A test
 holds it to the registry."""
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -91,7 +91,7 @@ _CONTROLS = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def parameters_of(function: Callable[..., Any], skip: int = 0) -> list[inspect.Parameter]:
-    """The parameters of `function` without the first `skip`, whose types may not exist at run time."""
+    """The parameters of `function` without the first `skip`; the types of those may not exist at run time."""
     parameters = list(inspect.signature(function).parameters.values())[skip:]
     names = getattr(function, "__globals__", {})
     return [

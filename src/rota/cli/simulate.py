@@ -59,7 +59,7 @@ def simulate(
 
 
 def _show(results: Results, out: Path | None) -> None:
-    """Table, calibration, what was odd, and where the rest lies."""
+    """Table, calibration, odd rows, and where the rest lies."""
     from rota.reports.comparison_table import print_comparison
 
     screen = console()

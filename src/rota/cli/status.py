@@ -55,7 +55,7 @@ def _autoscale(said: dict[str, Any]) -> str:
 
 
 def _troubles_here(known: list[str]) -> tuple[list[str], str]:
-    """What this machine knows of its own agent, of which the controller only hears nothing; and its node."""
+    """This machine's knowledge of its own agent while the controller hears nothing from it; and its node."""
     where = home().absolute()
     node = dead_agent(where) if controller_pid(where) is not None else ""
     is_lost = any(trouble.startswith(f"node {node} is lost") for trouble in known)

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, or whose reader has gone."""
+"""Standard streams that are closed, full, or without a reader."""
 
 from __future__ import annotations
 

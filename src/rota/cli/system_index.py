@@ -1,7 +1,7 @@
-"""The index from which `rota systems` prints without loading the policies; `make docs` writes it.
+"""The index that `rota systems` prints without loading the policies; `make docs` writes it.
 
-To import them all takes ten times as long as to print what they say.  Where other packages register
-policies as well, the registry itself is asked.
+Importing all policies takes ten times as long as printing the index.  If other packages register policies
+as well, the registry itself is read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Entry:
     needs_by_default: tuple[str, ...]
     """Knowledge that it needs with default parameters."""
     has_inner: bool
-    """True if another policy decides inside, whose needs are its own."""
+    """True if another policy, with its own needs, decides inside."""
     levers: tuple[str, ...]
     heeds_priority: bool
     status: str
@@ -55,7 +55,7 @@ class Entry:
         return asdict(self)
 
     def needs_line(self) -> str:
-        """Knowledge that it needs, for a table; what only some variants need stands in brackets."""
+        """Knowledge that it needs, for a table; needs of only some variants are in brackets."""
         if self.has_inner:
             return "what the policy inside needs"
         always = ", ".join(self.needs_by_default)

@@ -155,7 +155,7 @@ def formats(
 
 
 def _show_format(name: str, as_json: bool) -> None:
-    """One format: what it is, the command that makes such a file, and a small example."""
+    """One format: its description, the command that makes such a file, and a small example."""
     from rota.traces.registry import format_named
 
     format = format_named(name, field=None)

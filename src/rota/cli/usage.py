@@ -101,7 +101,7 @@ def usage(
 
 
 def _check(by: list[str], since: datetime | None, until: datetime | None, price: str | None) -> None:
-    """What is wrong whatever is counted, said before a trace is read or a controller asked."""
+    """Report errors independent of the counted jobs, before a trace is read or a controller asked."""
     from rota.reports.usage.gpu_hours import check_asked
     from rota.reports.usage.prices import parse_prices
 

@@ -1,4 +1,4 @@
-"""What a run, a trace or a cluster says: numbers, tables, figures and files.
+"""Reports about a run, a trace or a cluster: numbers, tables, figures and files.
 
 finding    what a report is made of: findings, tables, bars, sections
 page       and terminal, plain, table: the one way each to HTML, a terminal, JSON values, and CSV or Markdown

@@ -15,7 +15,7 @@ from rota.reports.sample import Sample
 from rota.reports.window import Window
 
 EQUAL_S = 1.0
-"""Waits that differ by less are the same."""
+"""Waits that differ by less count as equal."""
 EXTREMES = 10
 """Jobs named at either end."""
 PAIRED_MAX = 8
@@ -24,7 +24,7 @@ PAIRED_MAX = 8
 
 @dataclass(frozen=True)
 class Mover:
-    """A job whose wait changes."""
+    """A job with a changed wait."""
 
     row: int
     first_s: float
@@ -33,7 +33,7 @@ class Mover:
 
 @dataclass(frozen=True)
 class Pair:
-    """The jobs that finished under both policies of a pair, by what the second does to their waits."""
+    """The jobs that finished under both policies of a pair, by the second one's effect on their waits."""
 
     first: int
     second: int
@@ -54,7 +54,7 @@ class Pair:
         return self.shorter + self.same + self.longer
 
     def turned(self) -> Pair:
-        """The same pair the other way round."""
+        """This pair with its sides exchanged."""
 
         def swapped(movers: tuple[Mover, ...]) -> tuple[Mover, ...]:
             return tuple(Mover(of.row, of.second_s, of.first_s) for of in movers)

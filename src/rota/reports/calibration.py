@@ -1,10 +1,10 @@
-"""How near a replay of the site's own policy comes to what the trace recorded: whole distributions, by group.
+"""How near a replay of the site's own policy comes to the recorded trace: whole distributions, by group.
 
-The same jobs are compared on both sides: those of which the trace recorded a start and an end, and that the
-replay finished too.  *Misplaced waiting* is one figure for all of it.  In each group the waits of both sides
-are sorted and compared place by place; the differences, added up over the groups, are divided by all that was
-waited.  It is worked out by size, by tenant and by queue, and the largest of the three counts: a replay with
-the right mean whose tail, or whose large jobs, wait differently does not come out as exact.
+Both sides consist of equal jobs: those with a start and an end in the trace that finished in the replay as
+well.  *Misplaced waiting* is one figure for all of it.  In each group the waits of both sides
+are sorted and compared place by place; the sum of the differences over the groups is divided by the total
+wait.  It is computed by size, by tenant and by queue, and the largest of the three counts: a replay with the
+right mean but another tail, or other waits of large jobs, does not count as exact.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rota.reports.window import Window
 from rota.reports.wording import SIZES, factor_words, part_words, size_codes, words
 
 COMPARED = ("mean_jct_s", "mean_waiting_s", "p50_waiting_s", "p90_waiting_s", "p99_waiting_s", "utilisation")
-"""Metrics of which a calibration has the relative difference."""
+"""Metrics with a relative difference in a calibration."""
 FEWEST_OF_A_GROUP = 10
 """Tenants, partitions and QOS with fewer jobs are one group, `others`."""
 OTHERS = "others"
@@ -49,7 +49,7 @@ def calibration(
 ) -> Calibration:
     """Compare the runs of `site_policy` with the observed row among `records`: a verdict, then the numbers.
 
-    `trace`, which the records are of, tells partitions and QOS; without it there are no such groups.
+    `trace`, the source of the records, gives partitions and QOS; without it there are no such groups.
     """
     observed = next((record for record in records if record.observed), None)
     site = [record for record in records if record.policy == site_policy and not record.observed]
@@ -79,7 +79,7 @@ def calibration(
 
 
 def _misplaced_s(groups: Sequence[Likeness]) -> float:
-    """Misplaced waiting by the kind of group in which it is most."""
+    """Misplaced waiting by the kind of group that has most of it."""
     by_kind: dict[str, float] = {}
     for group in groups:
         by_kind[group.kind] = by_kind.get(group.kind, 0.0) + group.misplaced_s
@@ -87,7 +87,7 @@ def _misplaced_s(groups: Sequence[Likeness]) -> float:
 
 
 def _agrees(whole: Likeness, off_s: float) -> bool:
-    """Whether the mean wait is near what it was, and no more than `WITHIN` of the waiting is misplaced.
+    """True if the mean wait is near the recorded one, and at most `WITHIN` of the waiting is misplaced.
 
     `off_s` is misplaced in all; less than a minute a job is nothing.
     """
@@ -147,7 +147,7 @@ def _queues(trace: Trace, rows: Ints) -> dict[str, Array]:
 
 
 def _pooled(names: Array) -> Array:
-    """`names` with those of few jobs as `others`."""
+    """`names`, with groups of few jobs merged as `others`."""
     unique, code, counts = np.unique(names.astype(str), return_inverse=True, return_counts=True)
     kept = np.where(counts >= FEWEST_OF_A_GROUP, unique.astype(object), OTHERS)
     kept[kept == ""] = "none"
@@ -201,7 +201,7 @@ def _error(ours: float | None, truth: float | None) -> float | None:
 
 
 def not_simulated(policy: str) -> str:
-    """What is said if no record is of `policy`."""
+    """Message if no record is of `policy`."""
     return f"Uncalibrated: the site's own policy {policy!r} was not simulated."
 
 
@@ -227,7 +227,7 @@ def _sentences(calibration: Calibration) -> Iterator[str]:
 
 
 def _replay(calibration: Calibration) -> str:
-    """What was replayed, and why it was taken for the site's own policy."""
+    """The replayed policy, and why it was taken for the site's own."""
     if calibration.fit is None:
         return f"a replay of the site's own policy, {calibration.site_policy!r},"
     tried = f"{len(calibration.fit.misplaced_s)} policies"
@@ -299,7 +299,7 @@ def _verdict(calibration: Calibration, whole: Likeness) -> str:
 
 
 def _or_another(calibration: Calibration, other: str) -> str:
-    """The advice to replay `other`, unless it is what was replayed, or was tried and fits less."""
+    """The advice to replay `other`, unless it was the one replayed, or was tried and fits less."""
     is_tried = calibration.fit is not None or calibration.site_policy == other
     return "" if is_tried else f", or --site-policy {other}"
 
@@ -308,7 +308,7 @@ def _or_another(calibration: Calibration, other: str) -> str:
 
 
 def fit_section(calibration: Calibration) -> Section:
-    """How the replay of the site's own policy fits what was observed: a row for each group of jobs."""
+    """How the replay of the site's own policy fits the observations: a row for each group of jobs."""
     whole = calibration.groups[0]
     in_all = ""
     if calibration.error is not None:

@@ -29,7 +29,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Axis:
-    """From `low` to `high`, linear or logarithmic; `kind` tells a reader's script how to print a value."""
+    """From `low` to `high`, linear or logarithmic; `kind` selects how the page's script prints a value."""
 
     low: float
     high: float
@@ -38,9 +38,9 @@ class Axis:
     """`time`, `share`, `number` or `hour`; `given` for marks that stay as they are."""
     log: bool = False
     ticks: tuple[Tick, ...] = ()
-    """From the left or from below; the last one stands at the end of what is shown first."""
+    """From the left or from below; the last one is at the end of the part shown first."""
     began: datetime | None = None
-    """The date at which an axis of time begins, if it has dates."""
+    """The date at the start of an axis of time, if it has dates."""
 
     def place(self, values: Floats) -> Floats:
         """Values as fractions of the axis, cut off at its ends."""
@@ -53,7 +53,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Curve:
-    """A named line; `band` is the lowest and highest value beside each point, where points are means."""
+    """A named line; `band` is the lowest and highest value at each point, if points are means."""
 
     name: str
     colour: int
@@ -65,7 +65,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over two axes.  `text` says in words what the picture shows."""
+    """Curves over two axes.  `text` describes the picture in words."""
 
     kind: ClassVar[str] = "chart"
     key: str
@@ -116,7 +116,7 @@ def time_axis(
 ) -> Axis:
     """Linear time from 0 to a round moment at or after `length_s`; with dates if it began at one.
 
-    With `shown_s` the marks end at the round moment at or after that; the axis goes on.
+    With `shown_s` the marks end at the round moment at or after that; the axis continues.
     """
     marks = time_marks(max(length_s if shown_s is None else shown_s, 1.0), most, began)
     high_s = float(marks[-1])
@@ -225,14 +225,14 @@ TIME_STEPS_S = [
     *(_HOUR_S * count for count in (1, 2, 3, 4, 6, 8, 12)),
     *(_DAY_S * count for count in (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 56, 112, 224, 448)),
 ]
-"""Seconds between marks on a linear axis of time; `core.js` has the same."""
+"""Seconds between marks on a linear axis of time; `core.js` has an equal list."""
 _LOG_S = [1, 10, _MINUTE_S, 10 * _MINUTE_S, _HOUR_S, 6 * _HOUR_S]
 _LOG_S += [_DAY_S * count for count in (1, 5, 30, 365)]
 """Marks of a logarithmic axis of time."""
 _LOG_ENDS_S = [*_LOG_S, 2, 5, 20, 30]
 _LOG_ENDS_S += [_MINUTE_S * count for count in (2, 5, 20, 30)] + [_HOUR_S * count for count in (2, 4, 12)]
 _LOG_ENDS_S += [_DAY_S * count for count in (2, 10, 20, 60, 100, 200, 500, 1000, 2000, 5000)]
-"""Marks at which such an axis can end, finer so that little of it stays empty."""
+"""Marks where such an axis can end, finer so that little of it stays empty."""
 _MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
 _STEPS = (1.0, 2.0, 2.5, 5.0)
 
@@ -240,9 +240,9 @@ _STEPS = (1.0, 2.0, 2.5, 5.0)
 def time_marks(length_s: float, most: int, began: datetime | None = None) -> Floats:
     """Seconds of the marks of an axis from 0 to `length_s`; the last is the first round one that is no less.
 
-    There are at most `most` stretches between them, and half as many at least: of the steps that do so
-    the one that leaves least beyond `length_s`.  Of an axis that begins at the date `began` they stand at
-    whole hours and midnights, steps of weeks at Mondays.
+    Among steps with at most `most` stretches between marks, and at least half as many, it takes the one
+    that leaves least beyond `length_s`.  If the axis begins at the date `began`, marks are at whole hours
+    and midnights, with steps of weeks at Mondays.
     """
     since_s = 0.0 if began is None else (began - _MONDAY).total_seconds()
     longest = TIME_STEPS_S[-1] * max(np.ceil(length_s / TIME_STEPS_S[-1] / most), 1)

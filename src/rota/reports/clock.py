@@ -1,4 +1,4 @@
-"""Calendar dates where a trace has them: the moment of its second 0, and of which zone its clock is."""
+"""Calendar dates of a trace that has them: the moment of its second 0, and the zone of its clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several runs beside each other: ratios against a baseline, and the best of each column."""
+"""Comparison of several runs: ratios against a baseline, and the best of each column."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class MetricCell:
     ratio: float | None
     best: bool
     likely: tuple[float, float] | None = None
-    """Within which it is, in other mixtures of the same weeks; None if that was not asked for."""
+    """Its range in other mixtures of these weeks; None if that was not asked for."""
     likely_ratio: tuple[float, float] | None = None
-    """The same of the ratio, of which both sides are of the same jobs."""
+    """The range of the ratio; both its sides are over equal jobs."""
 
     @property
     def value(self) -> float | None:
@@ -54,10 +54,10 @@ class ComparisonRow:
     policy: str
     observed: bool
     ranked: bool
-    """One of the policies compared; not what was observed, and no bound."""
+    """True for a compared policy; False for observations and bounds."""
     runs: int
     partial: bool
-    """Finished fewer jobs than another policy: its means leave out what the others count."""
+    """Finished fewer jobs than another policy: its means leave out jobs that the others count."""
     cells: dict[str, MetricCell]
 
 
@@ -69,9 +69,9 @@ class Comparison:
     baseline: str
     summaries: tuple[Summary, ...]
     site_policy: str | None = None
-    """The policy that stands for what the site itself ran, if it is among them."""
+    """The policy that represents the site's own, if it is among them."""
     shared_jobs: int = 0
-    """Jobs over which changes between what was observed and others are; 0 for all of them."""
+    """Jobs over which policies are compared with the observations; 0 for all of them."""
 
     @property
     def reference(self) -> ComparisonRow:
@@ -80,17 +80,17 @@ class Comparison:
 
     @property
     def observed(self) -> ComparisonRow | None:
-        """What the trace recorded, if it did."""
+        """The values that the trace recorded, if any."""
         return next((line for line in self.lines if line.observed), None)
 
     def tells_apart(self, key: str) -> bool:
-        """Whether the metric `key` is worth a column: it has a value, and not the same for all of several."""
+        """True if the metric `key` is worth a column: it has a value, and several runs differ in it."""
         texts = {line.cells[key].text for line in self.lines}
         return any(line.cells[key].value for line in self.lines) and (len(texts) > 1 or len(self.lines) == 1)
 
     @property
     def contenders(self) -> tuple[ComparisonRow, ...]:
-        """The policies: neither what was observed nor a bound is a competitor."""
+        """The policies, without observations and bounds."""
         return tuple(line for line in self.lines if line.ranked)
 
 
@@ -99,7 +99,7 @@ def compare(
 ) -> Comparison:
     """Policies in the order given, several seeds of one in one line.
 
-    Unless named, `baseline` is what the site runs (`site_policy`), else what was observed, else the first.
+    Unless named, `baseline` is the site's policy (`site_policy`), else the observations, else the first.
     """
     if not summaries:
         raise InputError("there is no run to report on; expected at least one")
@@ -164,7 +164,7 @@ def _likely(
 def _as_many(
     of: Sequence[Summary], base: Sequence[Summary], is_shared: bool
 ) -> tuple[list[Mapping[str, Floats]], list[Mapping[str, Floats]]]:
-    """The draws of both by seed; a run that no seed changes stands beside each of the other's."""
+    """The draws of both by seed; a run that no seed changes is paired with each of the other's."""
     most = max(len(of), len(base))
 
     def each(some: Sequence[Summary]) -> list[Mapping[str, Floats]]:

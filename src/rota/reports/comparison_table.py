@@ -36,11 +36,11 @@ COLUMNS: tuple[tuple[str, str], ...] = (
 )
 """Keys and heads, the most important first: a narrow terminal loses the last ones.
 
-The wait is all time not running; preemptive policies start everyone at once and let them wait afterwards.
-Its tail is what they change; that of completion times is, as a rule, how long the longest jobs are.
+The wait is all time not running; preemptive policies start every job immediately and let it wait afterwards.
+They change the tail of waits; the tail of completion times mostly shows how long the longest jobs are.
 """
 _PLACES = (0, 7, 6, 1, 5, 14, 9, 11, 8, 2, 13, 12, 10, 4, 3, 15)
-"""Order in which the columns that fit are shown: times first, then the cluster, then counts."""
+"""Order of the columns that fit: times first, then the cluster, then counts."""
 _RATIO_OF = frozenset(
     {"mean_jct_s", "p50_jct_s", "p99_jct_s", "mean_waiting_s", "p99_waiting_s", "mean_delay_s", "makespan_s"}
 )
@@ -188,7 +188,7 @@ def _finished(line: ComparisonRow, cell: MetricCell) -> str:
 
 
 def footnotes(comparison: Comparison) -> list[str]:
-    """What the marks mean, and the numbers that no mean includes."""
+    """Legend of the marks, and the numbers that no mean includes."""
     said = [f"Measured: {window}."] if (window := _window(comparison)) else []
     if len(comparison.lines) > 1:
         said.append(f"Changes are against {comparison.baseline}; * is the best of a column.")
@@ -218,7 +218,7 @@ def footnotes(comparison: Comparison) -> list[str]:
 
 
 def spreads(comparison: Comparison) -> list[str]:
-    """What stands beside the numbers: intervals, or deviations over seeds."""
+    """The additions to numbers: intervals, or deviations over seeds."""
     if any(cell.likely for line in comparison.lines for cell in line.cells.values()):
         return [
             f"[a, b]: between these lie {100 * LIKELY:.0f}% of {DRAWS} mixtures of blocks of the same weeks, "
@@ -244,11 +244,11 @@ BROKEN_BY = {
     "promises_broken_by_faults": "since a node was lost",
     "promises_broken_otherwise": "since it took longer than was known, or was planned wrongly",
 }
-"""Metrics that share out the promises that were not kept, and whose doing each counts."""
+"""Metrics that divide the broken promises by cause, and the cause that each counts."""
 
 
 def _promises(cells: Mapping[str, MetricCell]) -> str:
-    """What became of promised deadlines, and what they cost the others; empty if none was promised."""
+    """Outcomes of promised deadlines, and their cost to other jobs; empty if none was promised."""
     if not cells["promises"].value:
         return ""
     kept = f"{cells['promises_kept_share'].text} of {cells['promises'].text} promised deadlines kept"

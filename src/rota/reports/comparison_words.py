@@ -1,4 +1,4 @@
-"""What a comparison says in sentences: its result, by total waiting, and on what terms each policy ran."""
+"""Sentences of a comparison: its result, by total waiting, and the terms that each policy ran on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rota.reports.compare import LEAST, Comparison, ComparisonRow
 from rota.reports.wording import SAME, factor_words, listed
 
 _TRUTH = ("oracle", "noisy")
-"""Provenances of what the simulator itself tells."""
+"""Provenances of knowledge from the simulator itself."""
 _TRUE: Mapping[str, str] = {
     "duration": "every job's true duration",
     "throughput": "true speeds by GPU type",
@@ -44,17 +44,17 @@ class RunTerms:
 
     policy: str
     told: str
-    """What it was told, as a clause without a subject; empty if nothing worth a word."""
+    """The knowledge it got, as a clause without a subject; empty if none is worth a mention."""
     stops: str
     """What its stops cost, as a clause; empty if there were none, or if it is unknown."""
     without: str
-    """What it went without and what to give, as a clause without a subject; empty if nothing."""
+    """The knowledge it lacked and how to give it, as a clause without a subject; empty if none."""
 
 
 def terms(comparison: Comparison, lines: Iterable[ComparisonRow] | None = None) -> list[str]:
-    """A sentence for each policy of `lines` that was told something, or stopped jobs; then what some lacked.
+    """A sentence for each policy of `lines` that got knowledge, or stopped jobs; then what some lacked.
 
-    Policies on the same terms share a sentence.  `lines` are all those of the comparison if not given.
+    Policies on equal terms share a sentence.  `lines` are all lines of the comparison if not given.
     """
     known = [_terms_of(line, comparison) for line in lines or comparison.lines if line.ranked]
     said = _shared([(run.policy, run.told, run.stops) for run in known])
@@ -63,7 +63,7 @@ def terms(comparison: Comparison, lines: Iterable[ComparisonRow] | None = None) 
 
 
 def _shared(clauses: Sequence[tuple[str, str, str]]) -> list[str]:
-    """A sentence for each different pair of clauses, about all policies of which it holds."""
+    """A sentence for each different pair of clauses, about all policies that share it."""
     groups: dict[tuple[str, str], list[str]] = {}
     for policy, first, second in clauses:
         if first or second:
@@ -139,7 +139,7 @@ WAITING = "mean_waiting_s"
 
 
 def headline(comparison: Comparison) -> str:
-    """The policy under which jobs wait least, and what it does to the longest waits and completion times."""
+    """The policy with the least waiting, and its effect on the longest waits and completion times."""
     return " ".join(_sentences(comparison))
 
 
@@ -170,7 +170,7 @@ def _sentences(comparison: Comparison) -> Iterator[str]:
 
 
 def _reservations(best: ComparisonRow, base: ComparisonRow, comparison: Comparison) -> Iterator[str]:
-    """What the comparison owes to a tail that grew, to its terms, and to a baseline that is easily beaten."""
+    """Caveats of the comparison: a tail that grew, its terms, and a baseline that is easily beaten."""
     if (best.cells["p99_jct_s"].ratio or 0.0) > _LONGER:
         yield f"But the 1% that take longest take at least {_against(best, base, 'p99_jct_s')}."
     yield from terms(comparison, (best, base))

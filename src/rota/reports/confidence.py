@@ -1,8 +1,8 @@
-"""How firm the numbers of a run are: what they come to in other mixtures of the same weeks.
+"""How firm the numbers of a run are: their values in other mixtures of its weeks.
 
 A trace is cut into blocks of consecutive submissions.  A draw takes as many blocks as there are, with
-replacement, of one of the seeds, and a number is computed from these blocks alone.  All policies get the same
-draws, so that a difference is between the same jobs; two names of one policy never differ.
+replacement, of one of the seeds, and a number is computed from these blocks alone.  All policies share the
+draws, so that a difference is between equal jobs; two names of one policy never differ.
 
 This is the bootstrap with blocks (Carlstein, Annals of Statistics 1986), paired: jobs of one week wait for
 each other, so that single jobs are no independent draws.
@@ -29,7 +29,7 @@ JOBS_OF_A_BLOCK = 40
 BLOCKS = (5, 20)
 """Fewest and most."""
 FEWEST_JOBS = 50
-"""With fewer jobs no two policies are told apart."""
+"""With fewer jobs no two policies count as different."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class Mixtures:
 
 
 def edges_of(submit_s: Floats) -> Floats:
-    """Moments at which one block ends and the next begins."""
+    """Moments between one block and the next."""
     number = int(np.clip(len(submit_s) // JOBS_OF_A_BLOCK, *BLOCKS))
     inner: Floats = np.quantile(submit_s, np.arange(1, number) / number)
     return inner
 
 
 def mixtures(blocks: Sequence[int]) -> Mixtures:
-    """The draws for seeds with these numbers of blocks; the same numbers give the same draws."""
+    """The draws for seeds with these numbers of blocks; equal numbers give equal draws."""
     rng = np.random.default_rng(0)
     seeds = rng.integers(len(blocks), size=DRAWS)
     return Mixtures(seeds, tuple(rng.integers(blocks[seed], size=blocks[seed]) for seed in seeds.tolist()))
@@ -72,13 +72,13 @@ _OF_JOBS = tuple(
     for prefix in ("mean", "p50", "p90", "p99")
 )
 DRAWN = (*_OF_JOBS, "max_rho", "goodput", "deadline_share", "promises_kept_share", "utilisation")
-"""Metrics that have an interval: those of times and shares."""
+"""Metrics that have an interval: times and shares."""
 
 
 def drawn(sample: Sample) -> Mapping[str, Floats]:
-    """Each metric of `DRAWN` in each draw, NaN where it has no number; empty if there are too few jobs.
+    """Each metric of `DRAWN` in each draw, NaN if it has no number; empty if there are too few jobs.
 
-    Draws of the same jobs are of the same blocks, whichever policy ran them.
+    Draws from equal jobs have equal blocks, whichever policy ran them.
     """
     submit_s = sample.column("submit_s")
     if len(submit_s) < FEWEST_JOBS:

@@ -57,7 +57,7 @@ class Promises:
 
 
 def planned_share(sample: Sample) -> float | None:
-    """Completed jobs whose promise was last expected to be kept, of all with a deadline.
+    """Completed jobs with a promise that was last expected to be kept, of all with a deadline.
 
     ElasticFlow's authors count jobs in time by the end that was planned, whenever the job was done.
     """
@@ -81,7 +81,7 @@ def _hit(record: Record) -> Bools:
 
 
 def kept_over_time(sample: Sample, start_s: float) -> Steps | None:
-    """Share of the promises settled so far that were kept, 1 until one is broken; None without promises.
+    """Share of kept promises among those settled by each moment, 1 until one is broken; None if none.
 
     A promise is settled when its job ends, or when the promised moment passes without that.
     """

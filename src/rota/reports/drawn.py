@@ -1,6 +1,6 @@
-"""What the page's script draws from: where the jobs with most GPU time were, and pairs of policies.
+"""Data for the page's script: where the jobs with most GPU time were, and pairs of policies.
 
-Everything else stands in the page as text and pictures.  What is packed does not grow with the trace: the
+Everything else stands in the page as text and pictures.  The packed data does not grow with the trace: the
 jobs with most GPU time are listed, and the page says how much of it they have.
 """
 
@@ -39,7 +39,7 @@ RECTANGLES_MAX = 10_000
 
 @dataclass(frozen=True)
 class Drawn:
-    """What is packed, and how much of the trace it is."""
+    """The packed data, and the part of the trace that it covers."""
 
     text: str
     """Base64 of deflated JSON."""

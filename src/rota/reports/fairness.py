@@ -12,7 +12,7 @@ from rota.reports.sample import Sample
 FEWEST_OF_A_TENANT = 10
 """A tenant with fewer jobs that count is not considered for the worst treated."""
 BRIEF_S = 600.0
-"""No time of a job counts as less: a tenant whose jobs last seconds is not a thousand times worse off."""
+"""No time of a job counts as less: a tenant with jobs of seconds is not a thousand times worse off."""
 
 
 def alone_on_share_s(sample: Sample) -> Floats:

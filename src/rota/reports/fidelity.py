@@ -22,21 +22,21 @@ _SAME_S = 0.5
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What a case promises."""
+    """Tolerances that a case promises."""
 
     equal_share: float | None = None
-    """Least share of jobs whose completion times are equal to the second; None promises nothing."""
+    """Least share of jobs with completion times equal to the second; None promises nothing."""
     mean_within: float = 0.03
     """Largest relative difference of the mean completion times."""
 
 
 @dataclass(frozen=True)
 class CaseResult:
-    """One case: the same jobs under our policy and under the authors' simulator."""
+    """One case: a list of jobs under our policy and under the authors' simulator."""
 
     name: str
     reference: str
-    """What it was compared with, in words."""
+    """The reference, in words."""
     workload: str
     cluster: str
     policy: str
@@ -45,11 +45,11 @@ class CaseResult:
     unfinished: int
     """Jobs of the reference that did not finish in our run; no mean includes them, and the case fails."""
     equal: int
-    """Jobs whose completion times are equal to the second."""
+    """Jobs with completion times equal to the second."""
     ours_s: float
     """Mean job completion time of our run."""
     theirs_s: float
-    """The same of the reference, over the same jobs."""
+    """Mean of the reference, over these jobs."""
     worst_job: str
     """The job with the largest difference; empty if all are equal."""
     worst_s: float
@@ -60,7 +60,7 @@ class CaseResult:
     in_time: float | None = None
     """Share of the jobs with a deadline that were planned in time in our run; None if it is not compared."""
     in_time_theirs: float | None = None
-    """The same as the authors count it, to three digits."""
+    """That share as the authors count it, to three digits."""
     note: str = ""
     """Where a known difference comes from."""
 
@@ -78,7 +78,7 @@ class CaseResult:
 
     @property
     def remark(self) -> str:
-        """What there is to say besides the numbers."""
+        """Remarks on the numbers."""
         if self.in_time is None or self.in_time_theirs is None:
             return self.note
         told = f"planned in time, of all jobs: {self.in_time:.3f} here, {self.in_time_theirs:.3f} there"
@@ -109,7 +109,7 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class Times:
-    """How two runs of the same jobs compare."""
+    """Comparison of two runs of equal jobs."""
 
     jobs: int
     unfinished: int

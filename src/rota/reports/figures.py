@@ -153,7 +153,7 @@ def _time_chart(
     window: Window | None,
     beside: Sequence[Record] | None = None,
 ) -> Chart:
-    """`records` on the axis that they share with those `beside` them."""
+    """`records` on the axis that they share with the records `beside` them."""
     span = common_span(beside or records)
     x, part = figure_axis(beside or records)
     bins = _bins(part)
@@ -171,12 +171,12 @@ def _time_chart(
 
 
 def _bins(part: float) -> int:
-    """Bins over the whole of which `BINS` are in the part shown first, up to four times as many."""
+    """Bins over the whole axis, so that the part shown first has `BINS`; at most four times `BINS`."""
     return min(round(BINS / max(part, 0.25)), 4 * BINS)
 
 
 def kept_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:
-    """How many of the promises settled so far were kept, over time; None if no policy has promised any."""
+    """Share of kept promises among those settled, over time; None if no policy has promised any."""
     start_s = common_span(records).start_s
     noted = [kept_over_time(Sample.of(record, window), start_s) for record in records]
     shown = [(place, steps) for place, steps in enumerate(noted) if steps is not None]
@@ -225,7 +225,7 @@ def _slack_curve(record: Record, colour: int, promises: Promises, x: Axis) -> Cu
 
 
 def nodes_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:
-    """Number of nodes paid for, over time, of the runs in which nodes came and went; None without any."""
+    """Number of nodes paid for, over time, in runs with a varying number of nodes; None without any."""
     noted = [paid_nodes(record) for record in records]
     shown = [(place, steps) for place, steps in enumerate(noted) if steps is not None]
     if not shown:

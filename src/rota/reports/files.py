@@ -52,7 +52,7 @@ def write_results(
 ) -> list[Path]:
     """Write every record and the report into `folder`, all or nothing; gives the runs' folders, in order.
 
-    `summaries` are those of the records inside `window`, where they are known.
+    `summaries` are of the records inside `window`, if known.
     """
     known = summaries if summaries is not None else summarise_all(records, window)
     written = [folder / name for name in _folder_names(records)]

@@ -1,4 +1,4 @@
-"""What a report says, whatever shows it: findings, tables, bars, and the sections that hold them.
+"""The content of a report, independent of its form: findings, tables, bars, and their sections.
 
 `page` makes HTML of all of it, `terminal` text, `plain` values for JSON, and `tables` files.
 """
@@ -20,7 +20,7 @@ MOST_BARS = 12
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Sentences; what stands in backticks is code."""
+    """Sentences; text in backticks is code."""
 
     kind: ClassVar[str] = "paragraph"
     text: str
@@ -49,9 +49,9 @@ class TableColumn:
     is_name: bool = False
     """Whether `head` is the name of a policy or a tenant, which may be broken between its parts."""
     curve: int | None = None
-    """Number of the policy whose line stands before the head; None for no line."""
+    """Number of the policy with the line drawn before the head; None for no line."""
     dashed: bool = False
-    """Whether that line is: of what was observed, or of a bound."""
+    """True for a dashed line: of observed values, or of a bound."""
     sorts: bool = True
     """False if its values have several units, and so no order."""
 
@@ -64,7 +64,7 @@ class TableCell:
     below: tuple[str, ...] = ()
     """Smaller lines below it: its margin, its change."""
     value: float | None = None
-    """What a page sorts by."""
+    """The value that a page sorts by."""
     best: bool = False
     style: str = ""
     """How a terminal shows it."""
@@ -79,9 +79,9 @@ class TableRow:
     below: tuple[str, ...] = ()
     """Smaller lines below the name."""
     curve: int | None = None
-    """Number of the policy whose line stands before the name; None for no line."""
+    """Number of the policy with the line drawn before the name; None for no line."""
     ranked: bool = True
-    """False for what is not compared: what was observed, or a bound."""
+    """False for rows that are not compared: observed values, or a bound."""
     means: str = ""
     """Definition of `name`, where that is a key."""
     style: str = ""
@@ -99,7 +99,7 @@ class DataTable:
 
     kind: ClassVar[str] = "table"
     title: str
-    """Its name for readers who cannot see it; printed above it if `has_caption`."""
+    """Its name for screen readers; printed above it if `has_caption`."""
     head: str
     """Of the names of the rows."""
     columns: tuple[TableColumn, ...]
@@ -142,16 +142,16 @@ class Bar:
     text: str
     """Its figure in words."""
     curve: int | None = None
-    """Number of the policy whose line stands before the name; None for no line."""
+    """Number of the policy with the line drawn before the name; None for no line."""
     ranked: bool = True
-    """False where that line is of what was observed, or of a bound."""
+    """False for a line of observations or of a bound."""
     each: tuple[str, ...] = ()
     """Each part in words, where that is said."""
 
 
 @dataclass(frozen=True)
 class Bars:
-    """Rows of bars to one scale; the parts of all rows mean the same."""
+    """Rows of bars to one scale; equal parts have equal meaning in all rows."""
 
     kind: ClassVar[str] = "bars"
     title: str
@@ -160,7 +160,7 @@ class Bars:
     parts: tuple[str, ...] = ()
     """Names of the parts, where there are several."""
     top: float = 0.0
-    """What a full row stands for; the longest row if 0."""
+    """Value of a full row; the longest row if 0."""
 
     @classmethod
     def of(
@@ -184,7 +184,7 @@ class Bars:
 
     @property
     def scale(self) -> float:
-        """What a full row stands for."""
+        """Value of a full row."""
         return self.top or max((sum(row.parts) for row in self.rows), default=0.0) or 1.0
 
     def has(self, part: int) -> bool:
@@ -221,7 +221,7 @@ class Section:
 
 @dataclass(frozen=True)
 class ReportPage:
-    """A page that stands by itself, in one file and without a script."""
+    """A self-contained page, in one file and without a script."""
 
     title: str
     lead: str
@@ -235,7 +235,7 @@ class ReportPage:
 
 @dataclass(frozen=True)
 class Gain:
-    """What another policy made of the same jobs, measured by replaying them."""
+    """The effect of another policy on the trace's jobs, measured by replaying them."""
 
     policy: str
     against: str
@@ -253,7 +253,7 @@ class Replay:
 
     policy: str
     knowledge: str = ""
-    """Empty for what all replays are told."""
+    """Empty for the knowledge that all replays get."""
     retries: str = ""
     """As the trace did if empty."""
     spread: bool = False
@@ -261,7 +261,7 @@ class Replay:
 
     @property
     def words(self) -> str:
-        """The policy with what is particular about the run."""
+        """The policy with the particulars of the run."""
         more = [self.knowledge, f"retries {self.retries}" if self.retries else ""]
         more.append("spread gangs slower" if self.spread else "")
         said = ", ".join(part for part in more if part)
@@ -276,11 +276,11 @@ class Remedy:
     page: str
     """Its page below docs/."""
     why: str
-    """What it does about it, in a few words."""
+    """Its effect on the finding, in a few words."""
     replay: Replay | None = None
     """None if nothing can be replayed for it."""
     against: Replay | None = None
-    """What to replay beside it; what the site ran if None."""
+    """The replay to compare with; the site's own policy if None."""
     metric: str = "mean_waiting_s"
     gain: Gain | None = None
 
@@ -310,15 +310,15 @@ class Finding:
 
     kind: ClassVar[str] = "finding"
     key: str
-    """What kind of finding it is: the same word for every trace."""
+    """The kind of finding, by a word common to all traces."""
     study: str
     sentence: str
     value: float
     unit: str
     fault: bool = False
-    """True if somebody should act on it: it names who or what."""
+    """True if it calls for action: it then names a subject."""
     subject: str = ""
-    """Whom or what a fault is about: a user, an array, a partition."""
+    """The subject of a fault: a user, an array, a partition."""
     numbers: Mapping[str, object] = field(default_factory=dict)
     """What stands behind the sentence, for programs."""
     figure: Figure | None = None
@@ -338,7 +338,7 @@ class Finding:
 
     @property
     def how_sure(self) -> str:
-        """`Sure: run times and limits are on record.`; empty for what is no fault."""
+        """`Sure: run times and limits are on record.`; empty if it is no fault."""
         return f"{self.certainty.capitalize()}: {self.evidence}." if self.certainty else ""
 
 
@@ -354,7 +354,7 @@ class Unsaid:
 
 @dataclass(frozen=True)
 class Said:
-    """What one study found, and what it could not say."""
+    """Findings of one study, and the questions it could not answer."""
 
     findings: tuple[Finding, ...] = ()
     unsaid: tuple[Unsaid, ...] = ()

@@ -84,7 +84,7 @@ class Gantt:
 
 
 def rows_of(record: Record) -> GanttRows:
-    """The rows of `record`'s cluster; a type's nodes stand together, in the order in which types occur."""
+    """The rows of `record`'s cluster; nodes of one type stand together, in the order of the types."""
     types, names = node_types(record), node_labels(record)
     known = list(dict.fromkeys(types))
     code = np.array([known.index(name) for name in types], dtype=np.int64)
@@ -107,7 +107,7 @@ def rows_of(record: Record) -> GanttRows:
 
 
 def gantt(record: Record, span: Span, shown: float = 1.0) -> Gantt:
-    """The picture of `record` over `span`; `shown` is the part of it for which it is fine enough."""
+    """The picture of `record` over `span`; it is drawn finely enough for the part `shown`."""
     if not has_placement(record) or not len(record.intervals) or span.length_s == 0:
         text = f"{record.policy}: the record does not say which devices jobs held."
         return Gantt(record.policy, text, text, 1, 0, ())
@@ -143,7 +143,7 @@ def occupancy_grid(record: Record, span: Span, row_of_node: Ints, bins: int) -> 
     for edge, sign in (("start_s", 1.0), ("end_s", -1.0)):
         at = np.clip((held[edge].to_numpy() - span.start_s) / width_s, 0, bins)
         column = at.astype(np.int64)
-        # A step adds what is left of its own bin there, and a whole bin to each one after.
+        # A step adds the rest of its own bin there, and a whole bin to each one after.
         left = sign * (column + 1 - at)
         grid += _deposit(row, column, left, shape) + _deposit(row, column + 1, sign - left, shape)
     return np.cumsum(grid, axis=1)[:, :bins]
@@ -155,7 +155,7 @@ def _deposit(row: Ints, column: Ints, amount: Floats, shape: tuple[int, int]) ->
 
 
 def _filled(record: Record, span: Span) -> str:
-    """How many node-hours were full, in part used and empty, for readers who cannot see the picture."""
+    """Numbers of node-hours that were full, in part used and empty, for screen readers."""
     size = node_gpus(record)
     busy = occupancy_grid(record, span, np.arange(len(size)), 200) / np.maximum(size, 1)[:, None]
     full, empty = float((busy > 0.999).mean()), float((busy < 0.001).mean())

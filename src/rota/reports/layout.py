@@ -60,7 +60,7 @@ def wrapped(text: str, size: float, width: float, *, bold: bool = False) -> list
 
 
 def cut(text: str, size: float, width: float, *, bold: bool = False) -> str:
-    """`text`, or so much of its beginning and end as fits in `width` around an ellipsis."""
+    """`text`, or as much of its beginning and end as fits in `width` around an ellipsis."""
     kept = len(text)
     short = text
     while kept > 2 and text_width(short, size, bold=bold) > width:
@@ -96,7 +96,7 @@ class ChartLayout:
     """A chart with its marks, and its places in pixels from the left and the top."""
 
     chart: Chart
-    """Its axes end at what is shown."""
+    """Its axes end with the part shown."""
     style: Style
     width: float
     height: float
@@ -142,7 +142,7 @@ def layout(chart: Chart, style: Style, width_in: float | None, height_in: float 
     height = None if height_in is None else height_in * PER_INCH
     letter = letter_of(style)
     y_lines, right = 1, 2 * letter
-    for _ in range(2):  # what the first round finds out about the labels, the second has room for
+    for _ in range(2):  # the second round makes room for the labels found in the first
         made = _round(chart, style, (width, height), y_lines, right)
         y_lines = len(made.y_label)
         last = made.chart.x.ticks[-1].text

@@ -11,15 +11,15 @@ from rota.model.columns import Floats
 from rota.reports.plain import plain
 
 WITHIN = 0.2
-"""Two figures agree if they differ by this part of what was observed at most ..."""
+"""Two figures agree if they differ by at most this part of the observed one ..."""
 WITHIN_S = 60.0
 """... or by this many seconds."""
 FEWEST = {"mean": 0, "p50": 20, "p90": 50, "p99": 100}
-"""Jobs from which on a statistic of a group is judged: below, single jobs decide it."""
+"""Fewest jobs of a group to judge a statistic of it: with fewer, single jobs decide it."""
 MOST_TENANTS = 12
 """Tenants that a page shows; JSON has all."""
 LITTLE = 0.01
-"""Groups whose misplaced waiting is a smaller part of all waiting are not named."""
+"""Groups are not named if their misplaced waiting is a smaller part of all waiting."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Likeness:
-    """One group of jobs, as replayed and as observed; the same jobs on both sides."""
+    """One group of jobs, as replayed and as observed; both sides have equal jobs."""
 
     kind: str
     """`all`, `size`, `tenant`, `partition`, `QOS` or `priority`."""
     name: str
     jobs: int
     waiting: Statistics
-    """Seconds in which a job held nothing, in the replay."""
+    """Seconds of the replay in which a job held nothing."""
     waiting_seen: Statistics
     jct: Statistics
     """Seconds from submission to end, in the replay."""
@@ -100,33 +100,33 @@ class Likeness:
 
 @dataclass(frozen=True)
 class PolicyFit:
-    """Which policy of a family comes nearest to what a trace recorded."""
+    """The policy of a family that comes nearest to a recorded trace."""
 
     policy: str
     misplaced_s: Mapping[str, float]
-    """Misplaced waiting under each policy that was tried, in the order in which they were."""
+    """Misplaced waiting under each policy, in the order of trial."""
     part: str
-    """Of which jobs; empty if of all."""
+    """The jobs compared, in words; empty for all."""
     spent_s: float
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How far the site's own policy, simulated, is from what the trace observed."""
+    """The distance between the site's own policy, simulated, and the recorded trace."""
 
     text: str
     site_policy: str | None = None
     errors: dict[str, float | None] | None = None
-    """Relative difference (simulated / observed − 1) of what is compared; None if uncalibrated."""
+    """Relative difference (simulated / observed − 1) of each figure compared; None if uncalibrated."""
 
     agrees: bool | None = None
-    """Whether the replay waits as the jobs did, and the same jobs of them; None if uncalibrated."""
+    """True if waits in the replay match the record, and so do the jobs that wait; None if uncalibrated."""
 
     misplaced_s: float = 0.0
-    """Misplaced waiting, by the kind of group in which it is most."""
+    """Misplaced waiting, by the kind of group that has most of it."""
 
     groups: tuple[Likeness, ...] = ()
-    """All jobs, then those of each size, tenant, partition and QOS (or priority)."""
+    """All jobs, then the jobs of each size, tenant, partition and QOS (or priority)."""
 
     utilisation: tuple[float | None, float | None] = (None, None)
     """Of the replay, and as observed."""
@@ -184,10 +184,10 @@ class Calibration:
 
 
 def is_near(ours_s: float, seen_s: float) -> bool:
-    """Whether a figure of a replay agrees with what was observed."""
+    """True if a figure of a replay agrees with the observed one."""
     return abs(ours_s - seen_s) <= max(WITHIN * seen_s, WITHIN_S)
 
 
 def misplaced_s(ours_s: Floats, seen_s: Floats) -> float:
-    """Seconds by which two distributions of the same jobs differ: place by place, both sorted (n,)."""
+    """Seconds by which two distributions over equal jobs differ: place by place, both sorted (n,)."""
     return float(np.abs(np.sort(ours_s) - np.sort(seen_s)).sum())

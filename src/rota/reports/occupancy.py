@@ -26,9 +26,9 @@ def node_parts(record: Record) -> Floats | None:
 
 
 def interval_parts(record: Record, rows: pl.DataFrame) -> Floats:
-    """Mean part of a GPU that the devices of each interval in `rows` are, shape (len(rows),).
+    """Mean part of a GPU in one device of each interval in `rows`, shape (len(rows),).
 
-    Where an interval names no nodes, its part is that of the cluster if all nodes have the same, else 1.
+    If an interval names no nodes, its part is that of all nodes if they are equal in it, else 1.
     """
     parts = node_parts(record)
     if parts is None:
@@ -134,10 +134,10 @@ def whole_run(record: Record) -> Span:
 
 
 def arrivals_span(record: Record) -> Span:
-    """From the first to the last submission, which no policy can move; the whole run of a batch.
+    """From the first to the last submission, which no policy can move; for a batch the whole run.
 
     After the last submission a cluster only empties, and how long that takes is decided by its longest job.
-    A batch is a trace whose submissions take less time than its median job alone.
+    A batch is a trace with all submissions within less time than its median job takes.
     """
     whole, jobs = whole_run(record), record.jobs
     if not len(jobs):
@@ -149,7 +149,7 @@ def arrivals_span(record: Record) -> Span:
 
 
 def has_placement(record: Record) -> bool:
-    """Whether every interval says which devices it held; what a trace observed often does not."""
+    """True if every interval says which devices it held; recorded traces often do not."""
     held = record.intervals.select(pl.col("devices").list.len().fill_null(0).sum()).item()
     return int(held or 0) == int(record.intervals["gpus"].sum() or 0)
 
@@ -210,7 +210,7 @@ def waiting(record: Record) -> Steps:
         "job", "submit_s", pl.col("start_s", "finish_s").fill_nan(None)
     )
     held = closed_intervals(record).select("job", "start_s", "end_s").join(jobs, on="job", how="semi")
-    # CPU jobs may leave no interval; they hold what they run on all the same.
+    # CPU jobs may leave no interval, although they hold what they run on.
     unseen = jobs.filter(pl.col("start_s").is_not_null()).join(held, on="job", how="anti")
     end = whole_run(record).end_s
     unseen = unseen.select("job", "start_s", end_s=pl.col("finish_s").fill_null(end))
@@ -223,7 +223,7 @@ def waiting(record: Record) -> Steps:
 
 
 def held_devices(record: Record) -> pl.DataFrame:
-    """Stretches in which a device was held by anybody: `node`, `start_s`, `end_s`, merged per device."""
+    """Stretches in which a device was held by any job: `node`, `start_s`, `end_s`, merged per device."""
     rows = closed_intervals(record).select("start_s", "end_s", "nodes", "devices")
     rows = rows.explode("nodes", "devices").drop_nulls("devices").sort("devices", "start_s")
     reach = pl.col("end_s").cum_max().shift(1).over("devices")
@@ -236,7 +236,7 @@ def held_devices(record: Record) -> pl.DataFrame:
 
 
 def free_and_stranded(record: Record) -> tuple[Steps, Steps]:
-    """GPUs that no job holds, and those of them that stand in nodes where another GPU is held."""
+    """GPUs that no job holds, and the ones among them in nodes where another GPU is held."""
     size = node_gpus(record)
     held = held_devices(record)
     node = np.concatenate([held["node"].to_numpy()] * 2)

@@ -1,4 +1,4 @@
-"""What promises cost the others: GPUs that promised jobs held while jobs submitted before them waited.
+"""The cost of promises to other jobs: GPUs that promised jobs held while earlier submitted jobs waited.
 
 Counted in two ways: for each job without a promise the seconds in which promised jobs that came after it held
 as many GPUs as it asked for; and, so that no GPU counts twice, the GPU-seconds that waiting jobs can claim
@@ -84,7 +84,7 @@ def _later(waiting_s: Floats, holding_s: Floats, held: Floats) -> Floats:
 
 
 def _claims(asked: Floats, later: Floats) -> Floats:
-    """How many of the `later` GPUs each claims, the earliest first; of those each the next may claim fewer.
+    """The number of `later` GPUs that each job claims, the earliest first; each next job may claim fewer.
 
     The first k claim together what they ask for or, if less, what the first i ask for and the next one sees.
     """
@@ -129,7 +129,7 @@ def _promised_spans(held: pl.DataFrame) -> tuple[Ints, Floats, Floats, Floats]:
 
 
 def _waiting_spans(record: Record, held: pl.DataFrame) -> tuple[Ints, Floats, Floats, Floats]:
-    """Between what a job without a promise held, from when it may start to its end, or to that of the run."""
+    """Gaps between holdings of a job without a promise, from its earliest start to its end or the run's."""
     end_s = whole_run(record).end_s
     jobs = record.jobs.with_row_index("row").select(
         "row",

@@ -1,4 +1,4 @@
-"""The one way to a page: what a report says as one HTML file, which opens anywhere, offline, and prints."""
+"""The one way to a page: a report as one HTML file, which opens anywhere, offline, and prints."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write_text(path: Path, text: str) -> None:
 
 @cache
 def environment() -> Environment:
-    """The templates, and what they can call; they escape what they are given."""
+    """The templates, and the functions that they can call; they escape all values."""
     made = Environment(
         loader=PackageLoader("rota.reports"),
         autoescape=True,
@@ -59,16 +59,16 @@ def environment() -> Environment:
 
 
 def _file(name: str) -> Markup:
-    """A style sheet or script beside the templates, to stand in a page as it is."""
+    """A style sheet or script from the templates' folder, to be included in a page unchanged."""
     return Markup((files("rota.reports") / "templates" / name).read_text(encoding="utf-8"))  # ours, not input
 
 
 _TYPED = re.compile(r"`([^`]+)`|(?<![\w-])(--[a-z][a-z-]*)")
-"""What stands in backticks, and options, in a sentence that is written for a terminal."""
+"""Text in backticks, and options, in a sentence written for a terminal."""
 
 
 def told(sentence: str) -> Markup:
-    """`sentence` for a page: what is to be typed is code, and no option is broken over two lines."""
+    """`sentence` for a page: text to type is code, and no option is broken over two lines."""
 
     def code(typed: re.Match[str]) -> str:
         return f'<code class="option">{typed[2]}</code>' if typed[2] else f"<code>{typed[1]}</code>"

@@ -26,7 +26,7 @@ class Style:
     """How a chart is drawn that stands alone."""
 
     paper: str
-    """Colour of what it stands on."""
+    """Colour of the background."""
     ink: str
     soft: str
     """Of ticks, names and titles of axes."""
@@ -36,7 +36,7 @@ class Style:
     line: float = 2.0
     """Width of curves, in pixels at 96 to the inch."""
     dashes: tuple[str, ...] = ()
-    """Dash patterns by number of the curve; empty for those of the report."""
+    """Dash patterns by number of the curve; empty for the report's patterns."""
     titled: bool = True
     """Whether the chart's title stands above it."""
 
@@ -62,4 +62,4 @@ STYLES: Mapping[str, Style] = {
         titled=False,
     ),
 }
-"""Styles by the name under which they are asked for."""
+"""Styles by name."""

@@ -1,4 +1,4 @@
-"""The one way to plain values: what a report says, as JSON takes it."""
+"""The one way to plain values: the content of a report as JSON values."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def plain(value: Any) -> Any:
 
 
 def json_text(value: Any, indent: int = 2) -> str:
-    """`value` as JSON; what it does not know stands as text."""
+    """`value` as JSON; unknown types become text."""
     return json.dumps(plain(value), indent=indent, ensure_ascii=False, default=str)

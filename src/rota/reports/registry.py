@@ -54,7 +54,7 @@ def metric(
 def distribution(
     label: str, unit: Unit, better: Better
 ) -> Callable[[Callable[[Sample], Floats]], Callable[[Sample], Floats]]:
-    """Register the mean and three percentiles of what the function gives per job (NaN: does not count)."""
+    """Register the mean and three percentiles of the function's values per job (NaN: does not count)."""
 
     def register(of: Callable[[Sample], Floats]) -> Callable[[Sample], Floats]:
         stem, words = of.__name__, inspect.getdoc(of) or ""

@@ -64,7 +64,7 @@ _WIDTH = 110
 
 @dataclass(frozen=True)
 class Notes:
-    """What a report says besides the runs."""
+    """Contents of a report other than the runs."""
 
     title: str = "Scheduling report"
     odd: Sequence[OddRows] = ()
@@ -73,7 +73,7 @@ class Notes:
     remarks: Sequence[str] = ()
     """Sentences to print under the headline."""
     site_policy: str | None = None
-    """The policy that stands for what the site ran: the baseline unless another is named."""
+    """The policy that represents the site's own: the baseline unless another is named."""
 
 
 def write_report(
@@ -98,7 +98,7 @@ def render(
     notes: Notes | None = None,
     summaries: Sequence[Summary] | None = None,
 ) -> str:
-    """The report as text; `summaries` are those of the records inside `window`, where they are known."""
+    """The report as text; `summaries` are of the records inside `window`, if known."""
     notes = notes or Notes()
     known = summaries if summaries is not None else summarise_all(records, window)
     comparison = compare(known, baseline, notes.site_policy)
@@ -154,9 +154,9 @@ def render(
 
 
 def brief(comparison: Comparison, calibration: Calibration | None = None, remarks: Sequence[str] = ()) -> str:
-    """What a notebook shows of a comparison: headline, table and remarks, as HTML without a script.
+    """A comparison in a notebook: headline, table and remarks, as HTML without a script.
 
-    What comes from outside is escaped in it.
+    Text from outside is escaped.
     """
     notes = [*footnotes(comparison), *([calibration.text] if calibration else []), *remarks]
     table = fitted_table(comparison, _WIDTH)
@@ -165,7 +165,7 @@ def brief(comparison: Comparison, calibration: Calibration | None = None, remark
 
 
 def _constant(comparison: Comparison) -> list[tuple[str, str]]:
-    """What is the same for all, and so has no column: names and values."""
+    """Metrics equal for all, and so without a column: names and values."""
     keys = [key for key in (*TIMES, *WORK) if not comparison.tells_apart(key) and METRICS[key].scope != "run"]
     said = [(METRICS[key].label, comparison.lines[0].cells[key].text) for key in keys]
     return [(label, text) for label, text in said if text != NOTHING]
@@ -198,7 +198,7 @@ _DUEL_HEADS = ("Jobs", "wait less", "on average by", "wait the same", "wait more
 def _duels_table(
     duels: Sequence[tuple[int, Pair]], runs: Sequence[Record], baseline: str
 ) -> DataTable | None:
-    """How many jobs wait less, the same and more than under the baseline; None for one policy."""
+    """Numbers of jobs with shorter, equal and longer waits than under the baseline; None for one policy."""
     rows = []
     for number, pair in duels:
         jobs = max(pair.jobs, 1)
@@ -223,7 +223,7 @@ def _part_and_mean(count: int, jobs: int, mean_s: float) -> tuple[TableCell, Tab
 
 
 def odd_table(odd: Sequence[OddRows]) -> DataTable:
-    """Odd rows of a trace, and what was done with them."""
+    """Odd rows of a trace, and their treatment."""
     heads = ("What", "Rows", "Done", "For instance")
     rows = [(one.what, f"{one.count:,}", one.done, ", ".join(one.examples)) for one in odd]
     return DataTable.of_texts("Odd rows of the trace", heads, rows, has_caption=True)
@@ -253,7 +253,7 @@ def _facts(records: Sequence[Record], comparison: Comparison, window: Window | N
 
 
 def _provenance(runs: Sequence[Record]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """What all runs share, then what is particular to each."""
+    """Terms of all runs, then the particulars of each."""
     plain = [{str(k): _plain(v) for k, v in run.provenance.items()} for run in runs]
     shared = {k: v for k, v in plain[0].items() if all(own.get(k) == v for own in plain)}
     groups = [("All runs", list(shared.items()))]

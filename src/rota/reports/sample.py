@@ -18,7 +18,7 @@ from rota.reports.wording import SIZES, size_codes
 
 @dataclass(frozen=True)
 class Sample:
-    """Some jobs of a record (those inside the window, those of one tenant) and the span measured."""
+    """Some jobs of a record (inside the window, or of one tenant) and the span measured."""
 
     record: Record
     span: Span
@@ -29,7 +29,7 @@ class Sample:
     jobs: int
     """Jobs of the window, also in the samples of tenants and sizes."""
     _columns: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
-    """Columns of the whole record read so far; shared with the samples of tenants and sizes."""
+    """Columns of the whole record that have been read; shared with the samples of tenants and sizes."""
 
     @classmethod
     def of(cls, record: Record, window: Window | None = None) -> Sample:
@@ -44,7 +44,7 @@ class Sample:
         return cls(record, span, rows, record.jobs["tenant"][rows].n_unique(), len(rows))
 
     def at(self, rows: Ints) -> Sample:
-        """The same sample, of other rows of the record."""
+        """A sample with this span, of other rows of the record."""
         return replace(self, rows=rows)
 
     def __len__(self) -> int:
@@ -138,7 +138,7 @@ def by_tenant(sample: Sample) -> Iterator[tuple[str, Sample]]:
 
 
 def by_account(sample: Sample) -> Iterator[tuple[str, Sample]]:
-    """The jobs of every account that has several tenants: `a` has those of `a/x` and `a/y/z`."""
+    """The jobs of every account that has several tenants: `a` has the jobs of `a/x` and `a/y/z`."""
     parts = list(by_tenant(sample))
     below: dict[str, list[Ints]] = {}
     for tenant, part in parts:

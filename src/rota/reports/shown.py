@@ -104,9 +104,9 @@ DRAWINGS: Mapping[str, Drawing] = {
     "kept": Drawing(figures.kept_chart, "no deadline was promised"),
     "nodes": Drawing(figures.nodes_chart, "all nodes were there all the time"),
 }
-"""Charts by the name under which they are asked for."""
+"""Charts by name."""
 ALSO = {"jct": "completion"}
-"""Other names of some: what the metrics call it."""
+"""Other names of some charts: those of their metrics."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Figure:
 
     @property
     def text(self) -> str:
-        """What it shows, in words."""
+        """Its content, in words."""
         return self.chart.text
 
     @property

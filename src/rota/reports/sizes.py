@@ -1,4 +1,4 @@
-"""How many GPUs single jobs held over time: a lane for each, its band as high as what it held."""
+"""GPUs that single jobs held over time: a lane for each, with the height of its band for their number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rota.reports.series import Steps, binned
 from rota.reports.window import Span
 
 LANES = 12
-"""Jobs that are shown: those whose size changed most often over all runs."""
+"""Number of jobs shown: those with most changes of size over all runs."""
 STEPS = 120
 """Changes of a band that are drawn one by one; of one with more its means."""
 HEIGHT = 100
@@ -34,7 +34,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class SizesFigure:
-    """The same jobs under one policy."""
+    """The shown jobs under one policy."""
 
     policy: str
     caption: str
@@ -54,7 +54,7 @@ class SizesFigure:
 
 
 def sizes_figures(records: Sequence[Record], span: Span) -> list[SizesFigure | None]:
-    """One for each run that ranks; None for others, and nothing at all if no job changed its size."""
+    """One for each run that ranks; None for others; empty if no job changed its size."""
     jobs = changed_most(records)
     if not jobs or not span.length_s:
         return []
@@ -67,7 +67,7 @@ def sizes_figures(records: Sequence[Record], span: Span) -> list[SizesFigure | N
 
 
 def changed_most(records: Sequence[Record]) -> list[int]:
-    """The jobs whose size changed most often, in the order of their submission."""
+    """The jobs with most changes of size, in order of submission."""
     counts = pl.concat(
         [record.jobs.select("job", "submit_s", "resizes", "service_gpu_s") for record in records]
     )

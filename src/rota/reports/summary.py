@@ -23,27 +23,27 @@ class Summary:
     observed: bool
     """True if these are the trace's own starts and ends, not a simulation."""
     ranked: bool
-    """False for what was observed and for bounds: shown beside the policies, never the best of them."""
+    """False for observations and bounds: shown next to the policies, never the best of them."""
     window: str
     """The window as it was asked for, `all` without one."""
     span: Span
-    """What it came to, in seconds from the world's epoch."""
+    """The measured window, in seconds from the world's epoch."""
     values: Mapping[str, Value]
     tenants: Mapping[str, Mapping[str, Value]]
     """Values per tenant; only metrics that make sense for a group of jobs."""
     accounts: Mapping[str, Mapping[str, Value]]
-    """The same per account that has several tenants: `a` has the jobs of `a/x` and `a/y`."""
+    """Values per account that has several tenants: `a` has the jobs of `a/x` and `a/y`."""
     sizes: Mapping[str, Mapping[str, Value]]
     """Values per size class: `1 GPU`, `2-4 GPUs`, `5-8 GPUs`, `>8 GPUs`, and `CPU only`."""
     provenance: Mapping[str, object] = field(default_factory=dict)
     shared: Mapping[str, Value] = field(default_factory=dict)
-    """Values over those jobs alone whose start and end the trace recorded, to set beside what was observed;
-    empty where nothing was observed, or all of them."""
+    """Values over the jobs with recorded start and end only, for comparison with the observations;
+    empty if no job has them, or all have."""
     shared_jobs: int = 0
     draws: Mapping[str, Floats] = field(default_factory=dict)
-    """Metrics in other mixtures of the same weeks (`confidence.drawn`), where that was asked for."""
+    """Metrics in other mixtures of these weeks (`confidence.drawn`), if asked for."""
     shared_draws: Mapping[str, Floats] = field(default_factory=dict)
-    """The same over the jobs of `shared`."""
+    """Such metrics over the jobs of `shared`."""
 
     def __getitem__(self, key: str) -> Value:
         return self.values[key]
@@ -68,7 +68,7 @@ def summarise_all(
 ) -> tuple[Summary, ...]:
     """The summary of each of `records`, with `shared` where one of them is observed.
 
-    `confidence` adds what the numbers come to in other mixtures of the same weeks, which takes a while.
+    `confidence` adds the numbers in other mixtures of these weeks, which takes a while.
     """
     observed = next((record for record in records if record.observed), None)
     known = None
@@ -81,7 +81,7 @@ def summarise_all(
 def summarise(
     record: Record, window: Window | None = None, known: Bools | None = None, *, confidence: bool = False
 ) -> Summary:
-    """Every metric of `record`, over the jobs submitted inside `window`; `known` marks those of `shared`."""
+    """Every metric of `record`, over jobs submitted inside `window`; `known` marks the jobs of `shared`."""
     sample = Sample.of(record, window)
     part = None if known is None else sample.at(sample.rows[known[sample.rows]])
     return Summary(
@@ -121,7 +121,7 @@ class Spread:
 def spread(summaries: Sequence[Summary], *, shared: bool = False) -> dict[str, Spread | None]:
     """Per metric the mean, the extremes and the deviation over runs; None where no run has a value.
 
-    `shared` takes the values over the jobs of which the trace recorded start and end, where these are fewer.
+    `shared` takes the values over the jobs with recorded start and end, if these are fewer.
     """
     values = [summary.shared or summary.values if shared else summary.values for summary in summaries]
     return {key: _spread([of[key] for of in values]) for key in METRICS}

@@ -89,7 +89,7 @@ def _names(placed: ChartLayout) -> list[str]:
 
 
 def _grid(placed: ChartLayout) -> list[str]:
-    """Lines at the marks, what stands beside them, and the titles of both axes."""
+    """Lines at the marks, their labels, and the titles of both axes."""
     parts = []
     left, top, bottom, letter = placed.left, placed.top, placed.bottom, placed.letter
     line = line_of(letter)
@@ -135,7 +135,7 @@ def _curve(placed: ChartLayout, curve: Curve) -> str:
 
 
 def _band(placed: ChartLayout, curve: Curve) -> str:
-    """From the lowest to the highest value beside each point."""
+    """From the lowest to the highest value at each point."""
     assert curve.band is not None
     x, low = _cut_off(placed, curve.x, curve.band[0])
     _, high = _cut_off(placed, curve.x, curve.band[1])

@@ -36,7 +36,7 @@ def say(
 ) -> None:
     """One paragraph, or an empty line; `first` and `rest` stand before its first line and the others.
 
-    Without `wraps` it stays one line, however long: what is to be typed or copied.
+    Without `wraps`, for text to type or copy, it stays one line, however long.
     """
     if not (first or rest):
         screen.print(sentence, style=style, markup=False, highlight=False, soft_wrap=not wraps)
@@ -58,7 +58,7 @@ def show_table(screen: Console, table: DataTable, *, name_width: int | None = No
 
 
 def rich_table(table: DataTable, *, name_width: int | None = None) -> Table:
-    """`table` for a terminal: columns of numbers to the right, those of words to the left."""
+    """`table` for a terminal: numbers aligned right, words aligned left."""
     made = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="dim")
     overflow: Literal["ellipsis", "fold"] = "fold" if name_width is None else "ellipsis"
     made.add_column(table.head, no_wrap=name_width is not None, overflow=overflow, max_width=name_width)

@@ -141,7 +141,7 @@ def _size_bar(size: str, number: int, comparison: Comparison) -> Bar | None:
 
 
 _MOST_IDLE = 6
-"""So many hours without jobs are named."""
+"""Most hours without jobs that are named."""
 
 
 def hour_chart(records: Sequence[Record], window: Window | None = None) -> Chart | None:

@@ -27,8 +27,8 @@ class WindowEdge:
 class Window:
     """From one moment to another; `end` of None means until the run ends.
 
-    Per cents count from the first to the last *submission*, which no policy can move: every
-    policy is measured on the same jobs.
+    Per cents count from the first to the last *submission*, which no policy can move: all
+    policies are measured on equal jobs.
     """
 
     start: WindowEdge

@@ -17,7 +17,7 @@ from rota.model.units import format_duration
 Unit = Literal["s", "gpu_s", "share", "times", "count"]
 """Of a metric."""
 NOTHING = "–"
-"""Stands where a metric does not apply."""
+"""Shown where a metric does not apply."""
 
 SAME = "same"
 _EXTREME = 10.0
@@ -76,7 +76,7 @@ def change_words(ratio: float | None, unit: Unit = "s") -> str:
 
 
 def factor_words(ratio: float | None, unit: Unit = "s") -> str:
-    """The same for a sentence, where a factor reads better from two on: `2.6x longer`, `38% shorter`."""
+    """A change in a sentence, with a factor from two on: `2.6x longer`, `38% shorter`."""
     if ratio is None or not math.isfinite(ratio):
         return NOTHING
     direction = _DIRECTION[unit == "s"][ratio > 1]
@@ -87,7 +87,7 @@ def factor_words(ratio: float | None, unit: Unit = "s") -> str:
 
 
 def _factor(ratio: float) -> str:
-    """`14x`, by which the larger exceeds the smaller."""
+    """`14x`, the ratio of the larger to the smaller."""
     factor = ratio if ratio > 1 else 1 / ratio
     return f"over {_LARGEST:,.0f}x" if factor > _LARGEST else f"{two_digits(factor)}x"
 

@@ -1,4 +1,4 @@
-"""Agents of machines: joining, and the long poll by which each reports and receives directives."""
+"""Agents of machines: joining, and the long poll in which each reports and receives directives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SILENT_S = 1.0
 
 
 class Agents:
-    """What agents say goes to the scheduler's inbox, what they are to do comes from its directives.
+    """Reports of agents go to the scheduler's inbox; orders to them come from its directives.
 
     Implements `rota.server.api.services.AgentsService`.
     """
@@ -62,7 +62,7 @@ class Agents:
         self._cut: dict[str, float] = {}
         """When the agent of each node broke off a question, and has not asked again since."""
         self._left: dict[str, str] = {}
-        """Incarnation of each node's agent that has said goodbye: what it said before may come after."""
+        """Incarnation of each node's agent that has said goodbye: its earlier messages may arrive later."""
 
     def join(self, who: Caller, info: NodeInfo) -> Joined:
         """A machine joins, or comes back with other devices.
@@ -97,7 +97,7 @@ class Agents:
     def _admit(self, node: str) -> None:
         """Raise Forbidden if `node` was forgotten and has not joined again.
 
-        The store knows, and is asked only where the scheduler has heard of it.
+        The store knows it, and is read only for a node in doubt.
         """
         if not self._is_doubtful(node):
             return
@@ -113,7 +113,7 @@ class Agents:
     def _takes_part(self, node: str, known: NodeRow | None) -> bool:
         """Whether an agent has the name `node`: it is on record and not lost, or was heard lately.
 
-        What is on record outlives this controller: jobs of an agent that has died run on under their shims
+        The record outlives this controller: jobs of an agent that has died run on under their shims
         until the node is lost, and a self-fencing one is ended by then.
         """
         if known is not None and known.state not in ("lost", "forgotten"):
@@ -135,7 +135,7 @@ class Agents:
         )
 
     async def sync(self, node: str, request: SyncRequest) -> SyncReply:
-        """Take in what the agent of `node` says; answer when there is something to do, or after its wait."""
+        """Take in a report of the agent of `node`; answer when there is work for it, or after its wait."""
         if self._is_doubtful(node):
             await unhurried(self._store, lambda: self._admit(node))
         self._cut.pop(node, None)
@@ -173,7 +173,7 @@ class Agents:
                     raise
 
     def silent(self) -> list[str]:
-        """A sentence for each node whose agent should have been heard of by now, and is not lost yet."""
+        """A sentence for each node with an overdue agent that is not lost yet."""
         now, after = self._clock(), f"it counts as lost after {format_duration(self._lost_after_s)}"
         said = []
         for name, row in sorted(self._shown.nodes.copy().items()):
@@ -188,7 +188,7 @@ class Agents:
         return said
 
     def _is_out(self, node: str) -> bool:
-        """Whether nothing is expected of `node`: an agent that has no news is back all the same."""
+        """True if no report of `node` is awaited: an agent is back even if it has no news."""
         row = self._shown.nodes.get(node)
         return row is not None and row.state in ("lost", "away")
 

@@ -1,4 +1,4 @@
-"""Tells waiting callers, browsers, hooks and counters what a turn of the scheduler has changed."""
+"""Reports changes of a scheduler's turn to waiting callers, browsers, hooks and counters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Announcer:
     def __call__(self, turn: TurnChanges) -> None:
         """Wake the callers that wait, and count what happened."""
         self._notifier.notify([("job", row) for row in turn.jobs])
-        # Apart, for those who wait for an end: to read the store at each change costs a start 1 to 2 ms.
+        # Apart, for callers that wait for an end: reading the store at each change delays starts by 1–2 ms.
         self._notifier.notify([("ended", job.id) for job in turn.jobs.values() if job.is_over])
         for seq, outcome in turn.done:
             self._outcomes.tell(seq, outcome)
@@ -60,7 +60,7 @@ class Announcer:
 
 
 def topics_of(turn: TurnChanges) -> list[str]:
-    """What a turn has changed, in the words of `rota.server.dashboard.feed`."""
+    """The changes of a turn, in the words of `rota.server.dashboard.feed`."""
     is_so = {
         "jobs": bool(turn.jobs),
         "nodes": bool(turn.nodes),

@@ -52,12 +52,12 @@ Refused = Callable[[Scope, "Unauthorized | Forbidden"], Response]
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """What is kept of a token."""
+    """Record of a token."""
 
     id: str
     kind: Kind
     name: str
-    """The user (of a session too), or the node whose agent this is; empty for a join token."""
+    """The user (of a session too), or the agent's node; empty for a join token."""
     salt: bytes
     digest: bytes
     created_s: float
@@ -75,7 +75,7 @@ class Peer:
 
 
 class Directory(Protocol):
-    """Users and tokens.  Asked on the event loop for every call, so it answers from memory, at once."""
+    """Users and tokens.  Asked on the event loop for every call, so it answers from memory."""
 
     def token(self, id: str) -> TokenRecord | None:
         """The token's record unless it was revoked."""
@@ -84,12 +84,12 @@ class Directory(Protocol):
     def user(self, name: str) -> UserView | None: ...
 
     def user_of_account(self, account: str) -> UserView | None:
-        """The user whose commands run as that account of the machine."""
+        """The user that runs commands as that account of the machine."""
         ...
 
 
 class Roster:
-    """A directory in memory.  Readers and one writer may use it at once."""
+    """A directory in memory.  Readers and one writer may use it concurrently."""
 
     def __init__(self, users: Iterable[UserView] = (), tokens: Iterable[TokenRecord] = ()) -> None:
         self._users = {user.name: user for user in users}
@@ -163,7 +163,7 @@ def record_of(directory: Directory, token: str, now_s: float) -> TokenRecord:
 
 
 def identify_token(directory: Directory, token: str, now_s: float) -> Caller:
-    """Whom a token stands for.  Raises Unauthorized, for a session too: those are for cookies."""
+    """The identity of a token.  Raises Unauthorized, also for a session, which counts only in a cookie."""
     record = record_of(directory, token, now_s)
     if record.kind == SESSION:
         raise Unauthorized("this is a session of a browser, no token; ask an admin for a token")
@@ -171,7 +171,7 @@ def identify_token(directory: Directory, token: str, now_s: float) -> Caller:
 
 
 def identify_session(directory: Directory, session: str, now_s: float) -> Caller:
-    """Whom the session in a browser's cookie stands for.  Raises Unauthorized."""
+    """The identity of the session in a browser's cookie.  Raises Unauthorized."""
     record = record_of(directory, session, now_s)
     if record.kind != SESSION:
         raise Unauthorized("the cookie holds no session; sign in")
@@ -190,7 +190,7 @@ def _caller_of(directory: Directory, record: TokenRecord) -> Caller:
 
 
 def identify_peer(directory: Directory, uid: int, account: str, owner_uid: int) -> Caller:
-    """Whom a local process stands for.
+    """The identity of a local process.
 
     The socket's owner and root are admins; another account is its user's.  Raises Forbidden for
     an account that no user has.
@@ -210,7 +210,7 @@ def identify_peer(directory: Directory, uid: int, account: str, owner_uid: int) 
 class AuthenticationGate:
     """ASGI middleware: identifies the caller as `scope["identity"]`, or answers 401 or 403.
 
-    A token comes first, also on the UNIX socket; then a browser's session, with which only pages of this
+    A token comes first, also on the UNIX socket; then a browser's session, under which only pages of this
     controller may change anything; without either the kernel's word on the peer counts.  `open_paths` need
     none of them; one that ends in `/` stands for all below it.  `refused` writes the answers.
     """
@@ -267,7 +267,7 @@ class AuthenticationGate:
 
 
 def refusal_of(_: Scope, error: Unauthorized | Forbidden) -> Response:
-    """What the gate answers where nothing else is said."""
+    """The gate's answer unless another is given."""
     return refusal(error)
 
 
@@ -280,7 +280,7 @@ def refusal(error: Unauthorized | Forbidden) -> Response:
 
 
 def check_viewer(scope: Scope) -> None:
-    """Raises Forbidden if a viewer, who may only look, would change something by this call."""
+    """Raises Forbidden if a viewer, with read-only access, would change something by this call."""
     who: Caller = scope["identity"]
     if not who.viewer or scope["method"] in READING or scope["path"] in QUESTIONS:
         return

@@ -15,18 +15,18 @@ class Caller:
     tenant: str = ""
     admin: bool = False
     viewer: bool = False
-    """May look at what it owns and at what all people see, and change nothing."""
+    """May read its own jobs and public pages, and change nothing."""
     account: str = ""
     """The machine's account that the person's commands run as; empty for the daemon's own."""
     node: str = ""
-    """Node whose agent this is."""
+    """Node of the agent."""
     joining: bool = False
     """Holds a join token, good for nothing else."""
 
     def owns(self, user: str, tenant: str) -> bool:
         """Whether this person may touch a job of that user and tenant.
 
-        One's own, and those of one's own tenant and the tenants below it; admins may touch all.
+        Users may touch their own jobs and all jobs of their tenant and the tenants below it; admins all.
         """
         if self.admin or (self.user and user == self.user):
             return True

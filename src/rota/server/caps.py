@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # `rota up` reads caps, and has no use for a database
 
 @dataclass(frozen=True)
 class Cap:
-    """What users may ask for; those of a tenant may be allowed more, or less."""
+    """Limits on requests of users; a tenant may allow its users more, or less."""
 
     priority: int = 1000
     """Highest priority."""
@@ -34,19 +34,19 @@ class Cap:
 
 @dataclass(frozen=True)
 class Caps:
-    """The caps for all users, and those of tenants by path: the nearest one upwards counts."""
+    """The caps for all users, and the caps of tenants by path: the nearest one upwards counts."""
 
     everybody: Cap = field(default_factory=Cap)
     tenants: Mapping[str, Cap] = field(default_factory=dict)
     own: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By tenant, the caps that it sets itself; the others are those of all users."""
+    """By tenant, the caps that it sets itself; the caps for all users fill the rest."""
 
     def of(self, tenant: str) -> Cap:
         """What counts for a tenant."""
         return self.tenants.get(self._nearest(tenant), self.everybody)
 
     def bounded(self, tenant: str, cap: str) -> str:
-        """Whose jobs together `cap` bounds: the tenant's, or of the one above it that it was given to."""
+        """The tenant whose jobs together `cap` bounds: this one, or the one above it that sets the cap."""
         nearest = self._nearest(tenant)
         return nearest if cap in self.own.get(nearest, ()) else tenant
 

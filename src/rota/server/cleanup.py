@@ -1,4 +1,4 @@
-"""Removes what has been kept long enough: records here, files on the agents' disks.
+"""Removes expired data: records here, files on the agents' disks.
 
 A thread takes things off the record, a few at a time: after each transaction it rests for much longer than
 that took, so that the scheduler and the API write as if it were not there.  Agents ask which of the jobs that
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 LEAST_REST_S, RESTS = 0.02, 10
 """Pause after each transaction, and how often its own time that is at least."""
 MOST_POINTS = 1_000_000
-"""Of the curves of all jobs, those of live jobs aside: a few hundred megabytes."""
+"""Most points of curves of ended jobs: a few hundred megabytes."""
 EXPIRED_S = 86400.0
 """Seconds for which an expired token is kept, so that its refusal can name the reason."""
 NEARLY_FULL, NEARLY_FULL_BYTES = 0.05, 10 * 2**30
@@ -34,7 +34,7 @@ NEARLY_FULL, NEARLY_FULL_BYTES = 0.05, 10 * 2**30
 
 
 class Tidier:
-    """Knows what is too old; `start` has a thread take it off the record."""
+    """Finds expired records; `start` has a thread delete them."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Tidier:
         clock: Callable[[], float] | None = None,
         caps: Caps | None = None,
     ) -> None:
-        """`clock` tells seconds since the cluster's epoch."""
+        """`clock` returns seconds since the cluster's epoch."""
         self._footprints = Footprints(store, caps or Caps())
         self.keep = keep
         self.most_points = MOST_POINTS
@@ -58,11 +58,11 @@ class Tidier:
     # -- on record -------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take off the record what is too old, from now on."""
+        """Delete expired records from now on."""
         self._thread.start()
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Stop; what is left is found again by the next controller."""
+        """Stop; the next controller finds the rest again."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
@@ -146,7 +146,7 @@ class Tidier:
         return NotFound(f"there is no job {id}; `rota ls --all` lists them")
 
     def troubles(self) -> list[str]:
-        """A sentence for each node whose disk is nearly full."""
+        """A sentence for each node with a nearly full disk."""
         return [
             f"the disk of node {node} is nearly full: {disk.free_bytes / 2**30:.1f} of "
             f"{disk.total_bytes / 2**30:.1f} GiB are free, and ended jobs take "
@@ -158,20 +158,20 @@ class Tidier:
 
 
 AGAIN_S = 60.0
-"""Where there are caps agents look at their disks so often."""
+"""Seconds between two looks of agents at their disks, if there are caps."""
 AT_ONCE = 250
 """Jobs of one question to the store."""
 
 
 class Left(NamedTuple):
-    """What one job left on a machine."""
+    """Files that one job left on a machine."""
 
     ended_s: float
     row: int
     bytes: int
     groups: tuple[str, ...]
-    """The groups whose sum must not be too much: the user, the tenant, and the tenant above it
-    that the cap was given to."""
+    """The groups with a bounded sum: the user, the tenant, and the tenant above it
+    that sets the cap."""
     most: int
     """Bytes that each of them may leave; 0 is no limit."""
 
@@ -184,7 +184,7 @@ class Footprints:
         self._left: dict[str, dict[int, Left]] = {}
 
     def most_mib(self, tenant: str) -> int:
-        """What a user of `tenant`, and the tenant, may leave on a machine; 0 is no limit."""
+        """Limits on the files that a user of `tenant`, and the tenant, leave on a machine; 0 is no limit."""
         return self._caps.of(tenant).kept_mib
 
     @property

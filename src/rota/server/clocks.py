@@ -1,4 +1,4 @@
-"""The cluster's clock; what agents say by clocks that do not agree with it is told by it from here on.
+"""The cluster's clock; moments from agents whose clocks disagree are converted to it.
 
 Durations are counted by the machine's monotonic clock, over restarts of the controller as well: setting the
 wall clock changes none of them.  It says where the count begins, once for each boot of the machine.
@@ -22,7 +22,7 @@ TOLD_S = 5.0
 AGREE_S = 1.0
 """Clocks that differ by less agree: the rest is the time a request took."""
 AGREE_HERE_S = 0.05
-"""As `AGREE_S`, for an agent of this machine, whose requests take no time."""
+"""As `AGREE_S`, for an agent of this machine: its requests take no time."""
 NAMED = ("begin_s", "deadline_s")
 """Moments that people name: they mean the wall clock, jobs live by the cluster's."""
 
@@ -46,7 +46,7 @@ class Clock:
         self._offset = self._first_offset(kept or {}, last_s)
 
     def _first_offset(self, kept: Mapping[str, Any], last_s: float) -> float:
-        """What the monotonic clock lacks: as before in the same boot, else by the wall clock."""
+        """Offset of the monotonic clock: as before within one boot, else by the wall clock."""
         offset = kept.get("offset_s")
         is_same = (
             kept.get("boot") == self._boot and isinstance(offset, (int, float)) and math.isfinite(offset)
@@ -77,12 +77,12 @@ class Clock:
         return self() + min(self.skew_s(), 0.0)
 
     def of_people(self, at_unix_s: float) -> float:
-        """A moment that a user named by the wall clock, as this clock tells it."""
+        """A moment that a user named by the wall clock, converted to this clock."""
         skew_s = self.skew_s()
         return at_unix_s if abs(skew_s) < TOLD_S else max(at_unix_s - skew_s, 0.0)
 
     def trouble(self) -> str:
-        """What an operator should know of a wall clock that was set, as a sentence; or nothing."""
+        """A sentence for the operator if the wall clock was set; else empty."""
         skew_s = self.skew_s()
         if abs(skew_s) < TOLD_S:
             return ""
@@ -119,10 +119,10 @@ def changes_by_the_cluster(changes: Mapping[str, Any], clock: Clock) -> dict[str
 
 
 def by_our_clock(request: SyncRequest, now_unix_s: float, steady_s: float | None = None) -> SyncRequest:
-    """`request`, which came at `now_unix_s`, with its moments as the cluster's clock would have told them.
+    """`request`, which came at `now_unix_s`, with its moments converted to the cluster's clock.
 
-    With an agent of this very machine we share the monotonic clock (`steady_s` now): it does not matter
-    how long its request has waited.  The first one may have come while the controller was still starting.
+    An agent of this machine shares the monotonic clock (`steady_s` now): it does not matter how long its
+    request has waited.  The first one may have come while the controller was still starting.
     """
     waited_s, agree_s = 0.0, AGREE_S
     if request.boot_id == boot_id():

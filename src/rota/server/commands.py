@@ -1,4 +1,4 @@
-"""Commands: put on record, handed to the scheduler, and their outcomes, for which callers wait."""
+"""Commands: puts them on record, hands them to the scheduler, and lets callers wait for outcomes."""
 
 from __future__ import annotations
 

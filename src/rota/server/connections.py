@@ -26,7 +26,7 @@ UNREAD_BYTES = 1 << 18
 RESERVED = 320
 """Descriptors that connections leave: the store, the policy, files, and those that are just being closed."""
 AT_ONCE = 32
-"""Connections that are taken in before it is looked whether there are too many: for these there is room."""
+"""Connections accepted without a check of their number: there is always room for these."""
 MOST_DESCRIPTORS = 65_536
 MOST, MOST_AT_SOCKET, LEAST = 8192, 1024, 16
 MOST_OF_ONE = 1024
@@ -121,9 +121,9 @@ def most_connections() -> tuple[int, int]:
 
 
 class JoinedWrites:
-    """A transport on which the head of an answer waits for its body, so that its reader is woken once.
+    """A transport that holds the head of an answer until its body, so that the reader is woken once.
 
-    For no longer than this turn of the event loop: a stream's head goes out before its first message.
+    It waits no longer than this turn of the event loop: a stream's head leaves before its first message.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -157,7 +157,7 @@ class JoinedWrites:
 class CountedProtocol(H11Protocol):
     """HTTP/1.1 on a connection that is counted.
 
-    It is closed if the other end does not say in time what it wants, or does not read what it is sent.
+    It is closed if the other end does not send its request in time, or does not read the answer.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class CountedProtocol(H11Protocol):
             super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Something of what was sent is unread."""
+        """Part of the sent data is unread."""
         super().pause_writing()
         self._await_reader()
 
@@ -235,7 +235,7 @@ class CountedProtocol(H11Protocol):
         self._unread = self.loop.call_later(self._write_s, self._look_whether_read, left)
 
     def _look_whether_read(self, before: int) -> None:
-        """The other end goes on reading, however slowly, or has no use for the answer."""
+        """The other end continues to read, however slowly, or does not need the answer."""
         if self.transport.get_write_buffer_size() < before:
             self._await_reader()
         else:
@@ -247,7 +247,7 @@ class CountedProtocol(H11Protocol):
         self._unread = None
 
     def _watch(self) -> None:
-        """What is not here whole has to come in time."""
+        """Time the wait for the rest of an incomplete request."""
         state = self.conn.their_state
         if state is not h11.IDLE and self.counted is not None:
             self.counted.ask(self.who, self)

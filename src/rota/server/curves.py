@@ -19,9 +19,9 @@ PARTS = ("mean", "low", "high")
 
 
 def newest_point(attempt: AttemptRow, last_s: float, now: float, epoch_s: float) -> Point | None:
-    """What the living `attempt` said last, as a point after `last_s`; None if it has said nothing since.
+    """The latest report of the living `attempt`, as a point after `last_s`; None if there is none since.
 
-    What a job has said since its last point is not on record yet, but for this.  `epoch_s` is the Unix time
+    Other reports of a job since its last point are not on record yet.  `epoch_s` is the Unix time
     of moment 0.
     """
     progress = None if attempt.progress is None else ProgressReport(**attempt.progress)

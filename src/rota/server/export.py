@@ -1,14 +1,14 @@
-"""What has happened on the cluster as a trace that `rota simulate` reads back.
+"""The history of the cluster as a trace that `rota simulate` reads.
 
 One line for each job that has run, in the columns of `rota.traces.plain`.  Jobs that never ran (cancelled
-while they waited, held to the end) would only take what no job took; they are left out.  A job that is not
-over has no `end_s`, and what it has done so far as its duration: how much is to come is not known.
+while they waited, held to the end) are left out: a replay would give them GPUs that they never took.  A live
+job has no `end_s`, and as its duration the work done so far: the rest is not known.
 
 submit_s    seconds since the first submission in the file; a job that was not to begin before a moment
             counts as submitted then
-duration_s  what it takes to run the job again: the work it did, in seconds at the GPUs it asked for, without
-            starts, preemptions and what was lost; if nothing tells, the time it ran but for failed attempts
-failures_s  how long each attempt ran that failed before
+duration_s  the time to run the job again: its work, in seconds at the GPUs it asked for, without starts,
+            preemptions and lost work; if that is not known, its run time without failed attempts
+failures_s  run time of each attempt that failed before
 after       jobs it was to run after, as far as they are in the file
 """
 
@@ -36,7 +36,7 @@ OUTCOMES = {"COMPLETED": "COMPLETED", "CANCELLED": "CANCELLED"}
 def history_csv(history: HistoryWindow, epoch_s: float, now: float) -> str:
     """The trace; `epoch_s` is the Unix time of moment 0.
 
-    `now` is the moment, in seconds since then, up to which jobs that run have run.
+    `now`, in seconds since then, is the moment up to which running jobs have run.
     """
     specs = history.specs
     jobs = [job for job in history.jobs if _run_s(job, now) > 0]

@@ -1,4 +1,4 @@
-"""What has happened on this cluster, for reports and for simulations of it."""
+"""The history of this cluster, for reports and for simulations of it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class History:
         return low, self._clock() if until_s is None else until_s - self._epoch_s
 
     def costs(self) -> list[CostView]:
-        """Medians of what was measured, over all jobs and by workload."""
+        """Medians of measurements, over all jobs and by workload."""
         return cost_views(self._store.costs())
 
     def events(self, since_seq: int, limit: int) -> list[EventView]:

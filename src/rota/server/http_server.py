@@ -1,7 +1,7 @@
 """The HTTP server: the API on a TCP port and on a UNIX socket, with one event loop and one application.
 
-The kernel says who connects to the UNIX socket (`SO_PEERCRED`); each request of such a connection carries it
-as `scope["state"]["peer"]`, which nothing that a caller sends can set.
+The kernel names the process that connects to the UNIX socket (`SO_PEERCRED`); each request of the connection
+carries it as `scope["state"]["peer"]`, which a caller cannot set.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KEEP_ALIVE_S = 75
 SHUTDOWN_S = 5
 BACKLOG = 2048
 SOCKET_MODE = 0o666
-"""Any process may connect: the gate asks the kernel whose it is.  The folder's mode may say otherwise."""
+"""Any process may connect, unless the folder's mode forbids it: the gate asks the kernel for its user."""
 _UCRED = struct.Struct("iII")
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Address:
     port: int = 0
     """0 is the port of last time, which machines that have joined know, or one that is free."""
     socket: Path | None = None
-    """Path of the UNIX socket, beside which the port is kept; none if None."""
+    """Path of the UNIX socket, with the port in a file next to it; None for no socket."""
 
 
 class Serving:
@@ -146,7 +146,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for sock in sockets or ():
-            sock.listen(BACKLOG)  # asyncio has made that as small as what it takes in at once
+            sock.listen(BACKLOG)  # asyncio has made that as small as one read
         self._ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

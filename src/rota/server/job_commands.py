@@ -45,7 +45,7 @@ class JobCommands:
         return Updated(**self._records.view(id).model_dump(), warnings=ignored)
 
     def _ignored(self, row: JobRow, changes: Mapping[str, Any]) -> list[str]:
-        """What of a change has no effect; what is not changed was said when it was asked for."""
+        """Changed fields without effect; for the others that was said when they were submitted."""
         spec = self._store.spec(row.row)
         if spec is None:
             return []

@@ -112,7 +112,7 @@ class Jobs:
         )
 
     def curves(self, who: Caller, id: str, since_s: float | None) -> CurvesView:
-        """What it has said over time."""
+        """Its reports over time."""
         row = self._records.own(who, id)
         since = -math.inf if since_s is None else since_s - self._epoch_s
         points = self._store.points(row.row, since)
@@ -164,8 +164,8 @@ class Jobs:
     async def _after_you(self, most_s: float) -> None:
         """Let a decision that is being made go first, for `most_s`.
 
-        Who has just submitted a job and waits for its end would keep it from its start by what it takes to
-        read the store.
+        A caller that has just submitted a job and waits for its end would delay its start by the time of
+        reading the store.
         """
         until = time.monotonic() + most_s
         while not self._is_quiet() and time.monotonic() < until:

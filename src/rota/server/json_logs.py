@@ -23,8 +23,8 @@ _OWN = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskN
 class Quiet(logging.Filter):
     """Lets `most` lines of one place of the program pass in `every_s` seconds, and counts the others.
 
-    The first that passes afterwards says how many were left out: nobody fills the disk with what he can have
-    logged.  Lines of more places than `places` are not told apart.
+    The first that passes afterwards says how many were left out: no caller fills the disk by causing log
+    lines.  Lines of more places than `places` share one count.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class JsonLines(logging.Formatter):
 def set_up(path: Path | None = None, level: int = logging.INFO) -> logging.Handler:
     """Send all logs of this process to a file (opened again after a rotation), or to stderr.
 
-    Replaces what was set up before, and answers the handler.
+    Replaces the previous set-up, and returns the handler.
     """
     handler: logging.Handler
     if path is None:

@@ -1,4 +1,4 @@
-"""Limits of one caller: bytes of a body, calls a second, calls at once.  Each is a small ASGI middleware.
+"""Limits of one caller: bytes of a body, calls a second, concurrent calls.  Each is a small ASGI middleware.
 
 All stand behind the gate (`rota.server.auth.AuthenticationGate`), so that strangers fill no buckets.
 """
@@ -30,11 +30,11 @@ PIECE_BYTES = 1 << 16
 LONG = frozenset(
     f"/v1/{name}" for name in ("jobs", "history", "usage", "costs", "events", "policy/decisions", "whatif")
 )
-"""What is asked here may take a second of the processor, and megabytes until it is read."""
+"""Questions here may take a second of the processor, and their answers megabytes until they are read."""
 
 
 class BodyLimit:
-    """Answers 413 to a request whose body is larger than `most_bytes`; reads no more than that of it."""
+    """Answers 413 to a request with a body larger than `most_bytes`, and reads no more than that of it."""
 
     def __init__(self, app: ASGIApp, most_bytes: int = MOST_BODY_BYTES) -> None:
         self._app = app
@@ -47,7 +47,7 @@ class BodyLimit:
             return
         headers = Headers(scope=scope)
         length = headers.get("content-length", "")
-        if "transfer-encoding" in headers:  # beside which the server hears no length
+        if "transfer-encoding" in headers:  # with which the server ignores the length
             whole = await self._read(receive)
             fits, receive = whole is not None, _replayed(whole or b"", receive)
         elif length.isdigit():  # the server holds the caller to it
@@ -99,7 +99,7 @@ class RateLimit:
 
 
 class CallRates:
-    """Each caller's bucket of calls: `burst` at once, `per_s` in the long run."""
+    """Each caller's bucket of calls: `burst` together, `per_s` in the long run."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class CallRates:
 
 
 class LongQuestions:
-    """Works on at most `most` long questions of one user at once; the others wait for their turn.
+    """Works on at most `most` long questions of one user together; further ones wait for their turn.
 
     So one user neither keeps other users waiting nor fills the memory.  A turn ends where the
     answer begins: a slow reader does not block the user's other questions.
@@ -166,10 +166,10 @@ class LongQuestions:
 
 
 class UnreadAnswers:
-    """Sends answers a piece at a time, as they are read, and holds `most_bytes` of one caller's at most.
+    """Sends answers piece by piece, as they are read, and holds at most `most_bytes` for one caller.
 
-    A caller that leaves more unread loses the connection whose answer has waited longest; the next call is
-    answered all the same.
+    A caller that leaves more unread loses the connection with the longest waiting answer; its next call is
+    still answered.
     """
 
     def __init__(self, app: ASGIApp, most_bytes: int = MOST_UNREAD_BYTES) -> None:
@@ -209,7 +209,7 @@ class UnreadAnswers:
                 self._unread.pop(key, None)
 
     def _make_room(self, unread: dict[_Unread, None]) -> None:
-        """Drop the oldest of one caller's answers while they are too many bytes, but for the newest."""
+        """Drop one caller's oldest answers while they have too many bytes; keep the newest."""
         left = sum(one.bytes for one in unread)
         for one in list(unread)[:-1]:
             if left <= self._most:

@@ -58,7 +58,7 @@ class Logs:
                 await listener.wait(min(LOG_POLL_S, max(left, 0.0)))
 
     def _attempt(self, row: JobRow, number: int | None) -> AttemptRow | None:
-        """The attempt whose log is wanted: the newest that has begun, or a certain one."""
+        """The attempt to read the log of: the newest that has begun, or a certain one."""
         attempts = self.store.attempts(row.row)
         if number is not None:
             attempt = next((a for a in attempts if a.number == number), None)

@@ -1,4 +1,4 @@
-"""Commands that change what the loop is built upon: its policy, its shadow, its tenants, what a job asks for.
+"""Commands that change the inputs of the loop: its policy, its shadow, its tenants, the request of a job.
 
 Each is one transaction after the step in which it was read; then the loop is rebuilt, which loses nothing.
 """
@@ -43,7 +43,7 @@ from rota.worlds.live.resize import DEVICES, changed
 
 @dataclass(frozen=True)
 class CommandChange:
-    """What a command does."""
+    """Effects of a command."""
 
     step: Step
     """To be stored; it says that the command is done."""
@@ -67,7 +67,7 @@ class ChangeContext:
 
 
 def change_of(asked: CommandAsked, context: ChangeContext) -> CommandChange:
-    """What is to be stored and done for `asked`."""
+    """Changes to store and carry out for `asked`."""
     try:
         change = _CHANGES[asked.kind](context, asked)
     except RotaError as error:
@@ -88,7 +88,7 @@ def _set_policy(context: ChangeContext, asked: CommandAsked) -> CommandChange:
 
 
 def _set_shadow(context: ChangeContext, asked: CommandAsked) -> CommandChange:
-    """A policy that only says what it would do; none if the text is empty."""
+    """A policy that only reports what it would do; none if the text is empty."""
     text, now = str(asked.args.get("policy") or ""), context.clock()
     if not text:
         event = EventRow(now, asked.user, "shadow", text="ended")
@@ -100,7 +100,7 @@ def _set_shadow(context: ChangeContext, asked: CommandAsked) -> CommandChange:
 
 
 def _update(context: ChangeContext, asked: CommandAsked) -> CommandChange:
-    """What a job asks for is another thing from now on."""
+    """A job has another request from now on."""
     assert asked.row is not None
     old = context.store.spec(asked.row)
     row = context.store.job(asked.row)

@@ -84,7 +84,7 @@ SWITCH_S = 0.0005
 LOCK_S = 5.0
 """Seconds that a new controller waits for the lock of one that was killed a moment ago."""
 CLOCK = "clock"
-"""Name of the fact by which the cluster's clock goes on."""
+"""Name of the fact from which the cluster's clock continues."""
 
 
 @dataclass
@@ -182,7 +182,7 @@ def told_of(store: Store, clock: Clock, rows: Sequence[int]) -> dict[int, dict[s
 
 @dataclass(frozen=True)
 class Shared:
-    """What the API and the scheduler share."""
+    """Objects that the API and the scheduler share."""
 
     store: Store
     roster: StoredRoster
@@ -196,7 +196,7 @@ class Shared:
     token_files: Mapping[str, Path] = field(default_factory=dict)
     """User -> the file in which the controller keeps that user's token."""
     notes: list[str] = field(default_factory=list)
-    """What an operator should know of this start, as sentences."""
+    """Sentences for the operator about this start."""
 
 
 def services_of(
@@ -211,7 +211,7 @@ def services_of(
     notices: Notices,
     scaler: Scaler | None = None,
 ) -> Services:
-    """What the routes ask, over the cluster called `name`."""
+    """The services behind the routes, for the cluster called `name`."""
     store, inbox, directives, clock, shown = (
         shared.store,
         shared.inbox,
@@ -310,7 +310,7 @@ def scheduler_settings(config: Config) -> SchedulerSettings:
 
 
 def clock_of(store: Store) -> Clock:
-    """The cluster's clock, which goes on where it was on record."""
+    """The cluster's clock, continued from its record."""
     facts = store.facts()
     kept = facts.get(CLOCK)
     clock = Clock(float(facts["epoch_s"]), kept if isinstance(kept, dict) else None, store.last_moment())
@@ -319,7 +319,7 @@ def clock_of(store: Store) -> Clock:
 
 
 def note(home: Path, running: Running, flags: Mapping[str, Any]) -> None:
-    """Tell local commands where the controller is, and with which flags it was started."""
+    """Write where the controller is, and the flags it was started with, for local commands."""
     said = {
         "url": running.serving.url,
         "pid": os.getpid(),
@@ -364,7 +364,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
 
 
 def _leave(home: Path, running: Running) -> None:
-    """Remove the file by which commands find this controller, then stop."""
+    """Remove the file that leads commands to this controller, then stop."""
     tell_manager(STOPPING)
     (home / CONTROLLER).unlink(missing_ok=True)
     running.stop()

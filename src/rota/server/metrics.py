@@ -39,7 +39,7 @@ REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """What the metrics page shows of this moment; jobs are counted by tenant."""
+    """Present values for the metrics page; jobs are counted by tenant."""
 
     pending: dict[str, int] = field(default_factory=dict)
     running: dict[str, int] = field(default_factory=dict)

@@ -34,7 +34,7 @@ class Nodes:
         self._epoch_s = clock.epoch_unix_s
 
     def nodes(self) -> list[NodeView]:
-        """All machines that have joined and are not forgotten, with what is on them."""
+        """All machines that have joined and are not forgotten, with the jobs on them."""
         holding, suspended = self._shown.holding_by_node(), self._shown.suspended_by_node()
         views = []
         for node in self._store.nodes():

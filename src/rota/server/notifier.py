@@ -41,7 +41,7 @@ class Notifier:
             loop.call_soon_threadsafe(_set_all, events)
 
     def listen(self, key: Hashable) -> Listener:
-        """Hear of `key` from now on; what happens between two waits is not missed."""
+        """Listen to `key` from now on; events between two waits are not missed."""
         return Listener(self, key)
 
     def _add(self, key: Hashable, event: asyncio.Event) -> None:

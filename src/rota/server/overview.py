@@ -36,13 +36,13 @@ class Overview:
         notes: Sequence[str] = (),
         autoscale: Callable[[], AutoscaleView | None] = lambda: None,
     ) -> None:
-        """`silent` says which agents are not heard of, `notes` what was found out at the start."""
+        """`silent` says which agents do not report, `notes` what was found at the start."""
         self._name, self._store, self._scheduler, self._tidier = name, store, scheduler, tidier
         self._silent, self._notes, self._autoscale = silent, notes, autoscale
         self._started_s = time.time()
 
     def status(self) -> ClusterStatus:
-        """What an operator sees first: with the nodes that have joined a moment ago."""
+        """The operator's first view, with nodes that have just joined."""
         self._scheduler.standing.wait()
         nodes, totals = self._rows(), self._store.totals()
         return ClusterStatus(
@@ -142,7 +142,7 @@ def drained(nodes: Sequence[NodeRow]) -> list[str]:
 
 
 def _sick(node: NodeRow) -> list[str]:
-    """A sentence for the devices of a node that are unhealthy for the same reason, or for the whole node."""
+    """A sentence for all devices of a node that are unhealthy for one reason, or for the whole node."""
     if node.info.trouble:
         return [f"node {node.name} takes no new jobs: {node.info.trouble}"] if node.state != "lost" else []
     devices: dict[str, list[str]] = {}

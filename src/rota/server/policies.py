@@ -43,7 +43,7 @@ class Policies:
         return view
 
     def decisions(self, limit: int) -> list[DecisionView]:
-        """How long the newest decisions took, and what came of them."""
+        """Durations and results of the newest decisions."""
         return self._answers.decisions(limit)
 
     def set_policy(self, who: Caller, policy: str) -> PolicyView:
@@ -56,11 +56,11 @@ class Policies:
         return new
 
     def _warnings(self, policy: str) -> list[str]:
-        """What `policy` plans that does not come, and what it was to be told that it does not read."""
+        """Warnings: plans of `policy` that will not happen, and provided knowledge that it does not read."""
         return [*plans_too_early(policy, self._min_run_s), *unread_knowledge(policy, self._knowledge)]
 
     def shadow(self, who: Caller, policy: str | None) -> PolicyView:
-        """A policy that says what it would do; None ends that."""
+        """Set a policy that reports what it would do; None ends that."""
         if policy:
             self._try(policy)
         self._commands.give(who, "shadow", {"policy": policy or ""}, "shadow")

@@ -1,4 +1,4 @@
-"""Whether the scheduler's loop includes every change so far; threads of the API wait for that."""
+"""Whether the scheduler's loop includes all changes; threads of the API wait for that."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ BUILDING_S = 1.0
 
 
 class LoopStanding:
-    """Whether the scheduler's loop includes every change so far; callers that ask or have changed it wait.
+    """Whether the scheduler's loop includes all changes; callers that ask or have changed it wait.
 
     Some commands show only once the loop is built again.  Their caller may ask about it next, so it is
-    answered then and not when it is on record; and a call while the loop is being built waits for it,
-    instead of getting less, or something older.  The scheduler's thread says when it falls and stands.
+    answered then and not when it is on record; a call while the loop is being built waits for it,
+    instead of getting an incomplete or old answer.  The scheduler's thread says when it falls and stands.
     """
 
     def __init__(self, inbox: Inbox, told: Callable[[TurnChanges], None], trouble: Callable[[], str]) -> None:
-        """`told` is called after turns; no call waits while there is a `trouble`, which may last."""
+        """`told` is called after turns; no call waits during a `trouble`, which may last."""
         self._inbox, self._told, self._trouble = inbox, told, trouble
         self._untold: list[TurnChanges] = []
         """Commands that are on record as done and do not show yet."""
@@ -37,7 +37,7 @@ class LoopStanding:
     # -- the scheduler's thread ------------------------------------------------------------------
 
     def announce(self, turn: TurnChanges, *, shows: bool) -> None:
-        """Tell of a step on record; of its commands, unless what they did `shows`, once the loop stands."""
+        """Report a step on record; its commands once the loop is built, unless their effect `shows`."""
         if not shows and turn.done:
             self._untold.append(TurnChanges(done=turn.done))
             turn = replace(turn, done=())
@@ -62,7 +62,7 @@ class LoopStanding:
         self.tell()
 
     def tell(self) -> None:
-        """Those who gave a command that had to wait: it is done, whatever has become of the loop."""
+        """Answer the callers of commands that had to wait: they are done, even if the loop has failed."""
         untold, self._untold = self._untold, []
         for turn in untold:
             self._told(turn)
@@ -79,7 +79,7 @@ class LoopStanding:
             return self._turned.wait_for(partial(self._stands_on, told), 0.0 if self._trouble() else most_s)
 
     def check(self) -> None:
-        """Raises Busy if the loop does not come to stand in a moment."""
+        """Raises Busy if the loop is not built within moments."""
         if not self.wait():
             raise Busy("the scheduler is starting; ask again in a moment")
 

@@ -17,7 +17,7 @@ from rota.wire.views import JobView
 
 
 class JobRecords:
-    """Reads the store, and what the scheduler shows of jobs that hold something."""
+    """Reads the store, and the scheduler's view of jobs that hold something."""
 
     def __init__(self, store: Store, shown: SchedulerView, clock: Clock, tidier: Tidier) -> None:
         self._store, self._shown, self._clock, self._tidier = store, shown, clock, tidier
@@ -40,10 +40,10 @@ class JobRecords:
         ]
 
     def _holding(self, row: JobRow) -> AttemptRow | None:
-        """What a job holds: as the scheduler shows it or, for a moment after a decision, from the store.
+        """The holdings of a job: from the scheduler's view or, for a moment after a decision, from the store.
 
-        A decision is on record before it is shown; a job that runs would seem to be nowhere meanwhile, or
-        where it was before.
+        A decision is on record before it is shown; a running job would meanwhile seem to be nowhere, or where
+        it was before.
         """
         shown = self._shown.holding.get(row.row)
         if row.now.state != "RUNNING" or (shown is not None and shown.number >= row.now.attempt):

@@ -1,6 +1,6 @@
 """Rebuilds the scheduler's memory from the store: after a crash, and whenever it is in doubt.
 
-What is here is a cache of what the store holds; the one way to mend it is to build it again.
+This memory is a cache of the store; the one way to repair it is to build it again.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ LEAST_CAPACITY = 1024
 NO_MEMORY_GIB = 1e-6
 """Device memory of a CPU slot: less than any job asks for."""
 NOWHERE = NodeLayout()
-"""Nobody says where machines stand."""
+"""The layout of machines is not configured."""
 _ON_TRIAL = {"gpus": 1, "gpus_min": 1, "gpus_max": 1}
-"""What a job asks for that is tried on one device first."""
+"""The request of a job that first has a trial on one device."""
 
 
 @dataclass
 class Rebuilt:
-    """What a loop needs to go on where the last one stopped."""
+    """State from which a loop continues where the last one stopped."""
 
     table: GrowingTable
     cluster: Cluster
@@ -72,7 +72,7 @@ def rebuild(
     now: float,
     layout: NodeLayout = NOWHERE,
 ) -> Rebuilt:
-    """The scheduler's tables as of the last stored step; `now` is the moment at which it goes on.
+    """The scheduler's tables as of the last stored step; it continues at `now`.
 
     `accounts` says which jobs may start, and as which account.
     """
@@ -128,7 +128,7 @@ def _unseen(everything: Everything, first: int, accounts: JobAccounts) -> Arrive
 
 
 def _as_it_lives(everything: Everything, row: int, accounts: JobAccounts) -> LiveJob:
-    """The job of `row`; one whose record cannot be read is set aside: held, without attempts."""
+    """The job of `row`; a job with an unreadable record is set aside: held, without attempts."""
     job, aside = everything.jobs[row], everything.aside
     if row not in aside:
         try:
@@ -148,7 +148,7 @@ def _as_it_lives(everything: Everything, row: int, accounts: JobAccounts) -> Liv
 
 
 def _wake(policy: PolicyRow | None, problems: list[str]) -> Wake:
-    """The policy's last wish, or the one that is always right: to be asked at once."""
+    """When the policy wants to be asked: as it last said, or immediately, which is always safe."""
     try:
         return wake_of(policy.wake if policy else None)
     except UNREADABLE as error:
@@ -157,7 +157,7 @@ def _wake(policy: PolicyRow | None, problems: list[str]) -> Wake:
 
 
 def _memory(policy: PolicyRow | None, problems: list[str]) -> bytes:
-    """What the policy remembers; nothing if that cannot be read: it takes over as a new one does."""
+    """The policy's memory; empty if it cannot be read: then the policy takes over as a new one does."""
     if policy is None or not policy.memory:
         return b""
     try:
@@ -169,7 +169,7 @@ def _memory(policy: PolicyRow | None, problems: list[str]) -> bytes:
 
 
 def _reservations(said: Any, problems: list[str]) -> tuple[Reservation, ...]:
-    """What the policy has reserved; none if that cannot be read, since it decides again at once."""
+    """The policy's reservations; none if they cannot be read, since it decides again immediately."""
     try:
         return tuple(Reservation(job, tuple(devices), until) for job, devices, until in said or ())
     except UNREADABLE as error:
@@ -178,7 +178,7 @@ def _reservations(said: Any, problems: list[str]) -> tuple[Reservation, ...]:
 
 
 def cluster_of(nodes: Sequence[NodeRow], tenants: Tenants, layout: NodeLayout = NOWHERE) -> Cluster:
-    """The machines that have joined, in the order in which they did; devices keep their numbers.
+    """The machines that have joined, in order of joining; devices keep their numbers.
 
     A machine without devices brings no type of its own, so that no job waits for a type that does not exist.
     """
@@ -359,7 +359,7 @@ def _kept(
 
 
 def _of_programs(jobs: Sequence[LiveJob], seen: int) -> dict[str, Array]:
-    """What is known of the programs of live jobs: what they bear, and their batch sizes."""
+    """What is known of the programs of live jobs: what they support, and their batch sizes."""
     batch, can = np.full(seen, math.nan), np.full(seen, int(Can.ALL))
     for job in jobs:
         batch[job.row], can[job.row] = job.batch_size, int(job.can)

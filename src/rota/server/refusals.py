@@ -1,4 +1,4 @@
-"""The errors by which the controller says no to a call.
+"""The errors with which the controller refuses a call.
 
 RotaError
 ├── NotFound    404   no such job, node, user
@@ -24,7 +24,7 @@ class Forbidden(RotaError):  # noqa: N818
 
 
 class Conflict(RotaError):  # noqa: N818
-    """What is asked does not go with the present state: `job 7 has ended`."""
+    """The request does not fit the present state: `job 7 has ended`."""
 
 
 class Busy(RotaError):  # noqa: N818

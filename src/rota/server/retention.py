@@ -1,4 +1,4 @@
-"""How long ended jobs, their files and the audit are kept, and the sentences for what is gone."""
+"""How long ended jobs, their files and the audit are kept, and messages about removed ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rota.model.units import format_duration
 
 LEAST_S, MOST_S = 1.0, 3600.0
-"""Shortest and longest pause between two looks at what is too old."""
+"""Shortest and longest pause between two looks at expired records."""
 LOOKS = 10
 """Looks within the shortest time that something is kept: nothing stays a tenth longer than it should."""
 
@@ -27,7 +27,7 @@ class Keep:
     events_s: float = math.inf
     """Lines of the audit, and commands that are done."""
     keys_s: float = math.inf
-    """Keys by which a submission that is sent again is known."""
+    """Keys that identify a repeated submission."""
 
     @property
     def agents_again_s(self) -> float:
@@ -55,7 +55,7 @@ class Keep:
         return f"job {job} ended {words(ended_ago_s)} ago; {' and '.join(over)}, and then removed"
 
     def logs_gone(self, job: str, ended_ago_s: float) -> str:
-        """What is said instead of a log that is there no more; empty if it should be there."""
+        """Message in place of a removed log; empty if the log should be there."""
         if ended_ago_s <= self.files_s:
             return ""
         return (
@@ -64,14 +64,14 @@ class Keep:
         )
 
     def forgotten(self, job: str) -> str:
-        """What is said of a job that is on record no more."""
+        """Message about a job that is no longer on record."""
         return (
             f"job {job} is on record no more: it ended more than {words(self.history_s)} ago (keep_history)"
         )
 
 
 def too_many(job: str, most_mib: int) -> str:
-    """What is said instead of a log that is there no more, and was not kept for its whole time."""
+    """Message in place of a removed log that was not kept for its whole time."""
     return (
         f"the logs of job {job} are not there any more: ended jobs of a user, and of a tenant, leave up to "
         f"{most_mib:,} MiB on a machine (caps: kept_mib), and the oldest go first"
@@ -79,7 +79,7 @@ def too_many(job: str, most_mib: int) -> str:
 
 
 def again_s(kept: Iterable[float]) -> float:
-    """Seconds between two looks at things, of which the first expires after the shortest of these times."""
+    """Seconds between two looks at records that are kept for these times."""
     return min(MOST_S, max(LEAST_S, min(kept) / LOOKS))
 
 

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class StoredRoster(Roster):
-    """A roster whose every change is durable before it counts."""
+    """A roster that makes every change durable before it counts."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -119,14 +119,14 @@ class JobAccounts:
         self._own = account_of(ROOT) if self._is_root else OWN_ACCOUNT
         """Of a user without one: a controller that is root says that it means root."""
         self._at_the_socket = {account_of(ROOT): account_of(ROOT), account_of(owner_uid): self._own}
-        """Accounts of those who need not be users, by their names: see `auth.identify_peer`."""
+        """Names of the accounts that need no user: see `auth.identify_peer`."""
 
     def of_caller(self, who: Caller) -> str:
-        """The account as which jobs of `who` run; empty if there is none."""
+        """The account that jobs of the user `who` run under; empty if there is none."""
         return who.account or (self._own if who.admin or not self._is_root else "")
 
     def of_user(self, name: str) -> str:
-        """The account as which jobs of the user of this name run now; empty if there is none."""
+        """The account that jobs of this user run under now; empty if there is none."""
         user = self._directory.user(name)
         if user is None:
             return self._at_the_socket.get(name, "")

@@ -60,7 +60,7 @@ STORE_PAUSE_S = (0.2, 5.0)
 
 @dataclass(frozen=True)
 class SchedulerSettings:
-    """What an operator sets about decisions; times in seconds."""
+    """An operator's settings of decisions; times in seconds."""
 
     live: LiveSettings = field(default_factory=LiveSettings)
     tenants: Tenants = field(default_factory=Tenants.none)
@@ -131,7 +131,7 @@ class Scheduler:
                 pause_s = STORE_PAUSE_S[0]
                 while self._turn():
                     self.ready.set()
-            except Exception as error:  # what it was about is in the store: begin again
+            except Exception as error:  # the store has all that it was about: begin again
                 if not isinstance(error, StoreError):
                     log.exception("the scheduler begins anew")
                 self._fail(error, pause_s)
@@ -143,7 +143,7 @@ class Scheduler:
         self.directives.begin_anew(secrets.token_hex(8))
         self._forget()
         self.standing.tell()
-        if self.host is not None:  # its process may be what is wrong
+        if self.host is not None:  # its process may be at fault
             self.host.close()
             self.host = None
         time.sleep(pause_s)
@@ -158,8 +158,8 @@ class Scheduler:
     # -- building --------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        """Build everything again from the store; what the inbox holds besides is kept."""
-        self.standing.rises()  # before the store is read: what is told later may not be in it
+        """Build everything again from the store; the contents of the inbox are kept."""
+        self.standing.rises()  # before the store is read: later events may not be in it
         self._replace_policy()
         everything = self.store.load()
         tenants, layout = self._tenants(everything), self.settings.layout
@@ -203,7 +203,7 @@ class Scheduler:
         self.directives.publish()
 
     def _tenants(self, everything: Everything) -> Tenants:
-        """Those on record, which `view` shows; those of the settings if none are, or they cannot be read."""
+        """The tenants on record, as `view` shows; the settings' tenants if none can be read."""
         plain = TenantsInForce(self.settings.tenants, self.settings.tenants)
         try:
             self.view.tenants = on_record(everything.facts) or plain
@@ -307,9 +307,9 @@ class Scheduler:
             raise DecisionFailedError(error, "decided what cannot be carried out") from error
         self._done.update(done.seq for done in step.done)
         crash_point("step stored")
-        self.directives.publish()  # agents need not wait for what is for readers
+        self.directives.publish()  # agents need not wait for news for readers
         self.view.decisions += has_decided
-        self.view.show_turn(loop.state, step, changed, world.live)  # at once: as the store has it now
+        self.view.show_turn(loop.state, step, changed, world.live)  # immediately: as the store has it now
         host.note()
         self.failing.turned(host, decided=has_decided)
         if host.trouble:  # the loop comes back once the policy may be asked again

@@ -25,7 +25,7 @@ class SchedulerView:
     holding: dict[int, AttemptRow] = field(default_factory=dict)
     """The living attempt of each running job."""
     suspended: dict[int, AttemptRow] = field(default_factory=dict)
-    """Likewise of jobs that are suspended in place."""
+    """Attempts of jobs that are suspended in place."""
     ids: dict[int, str] = field(default_factory=dict)
     """Ids of the jobs in both."""
     decisions: int = 0
@@ -51,7 +51,7 @@ class SchedulerView:
     def show_turn(
         self, state: State, step: Step, changed: Mapping[int, LiveJob], live: Mapping[int, LiveJob]
     ) -> None:
-        """What the jobs of a step on record hold."""
+        """The holdings of the jobs of a recorded step."""
         stored = {(attempt.row, attempt.number): attempt for attempt in step.attempts}
         for row in {row for row, _ in stored} | changed.keys():
             job = changed.get(row) or live.get(row)
@@ -85,7 +85,7 @@ class SchedulerView:
         return _by_node(self.holding, self.ids)
 
     def suspended_by_node(self) -> dict[str, dict[str, AttemptRow]]:
-        """Likewise of jobs that are suspended in place."""
+        """Attempts of jobs that are suspended in place."""
         return _by_node(self.suspended, self.ids)
 
 

@@ -35,7 +35,7 @@ class StepRecorder:
         """Lines of the table's log that have been seen."""
 
     def interval(self, grant: Grant, start_s: float, end_s: float, how: How, lost: Lost) -> None:
-        """A stretch of holding the same is over."""
+        """A stretch of unchanged holdings is over."""
         live = self.live
         assert live is not None
         job, node_of = live[grant.job], live.machines.cluster.device_node
@@ -70,7 +70,7 @@ class StepRecorder:
         """The world has noted it with the job."""
 
     def promised(self, row: int, promise: Promise) -> None:
-        """What is said of the deadline of `row` from now on."""
+        """The statement about the deadline of `row` from now on."""
         assert self.live is not None
         lifecycle.promise(self.live, self.live[row], promise)
 

@@ -63,14 +63,14 @@ class Submissions:
         return self._answers.dry_run(who, self._admitted(who, spec))
 
     def _check_number(self, who: Caller, spec: JobSpec, key: str | None, jobs: int) -> None:
-        """Raise Forbidden if these would be too many, unless they are on record already: one at a time, or
-        several submissions at once could each find room for itself alone."""
+        """Raise Forbidden if these would be too many, unless they are on record already.  Call it for one
+        submission at a time: concurrent ones could each find room for itself alone."""
         if who.admin or (key is not None and self._store.has_submitted(who.user, key)):
             return
         self._caps.check_jobs(self._store, who.user, spec.tenant or _tenant(who), jobs)
 
     def _admitted(self, who: Caller, spec: JobSpec) -> JobSpec:
-        """The specification, if this person may submit it and what it names is there."""
+        """The specification, if this person may submit it and everything that it names exists."""
         spec, tenant = by_the_cluster(spec, self._clock), spec.tenant
         try:
             check_new(spec)
@@ -114,8 +114,8 @@ def put_on_record(
 ) -> list[JobRow]:
     """Rows of `jobs`.  The scheduler decides about them while they are on their way to the disk.
 
-    Call it for one submission after the other: rows arrive at the scheduler in the order in which they are
-    put on record.
+    Call it for one submission after the other: rows reach the scheduler in the order in which they are put
+    on record.
     """
     arrived, announced = Arrived([]), False
 

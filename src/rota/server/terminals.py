@@ -22,7 +22,7 @@ from rota.server.views import is_over
 from rota.wire.terminal import MOST_BYTES, TerminalCall, TerminalReply, TerminalTalk, packed, unpacked
 
 MOST_TYPED, MOST_PRINTED = 1 << 16, 1 << 18
-"""Most bytes that wait for the other end; what is sent beyond them has to be sent again."""
+"""Most bytes that wait for the other end; bytes beyond them have to be sent again."""
 ROOM_S = 1.0
 """Seconds that a sender waits for room."""
 SILENT_S = 90.0
@@ -36,7 +36,7 @@ WHY = {"person": "it was left", "agent": "the terminal was closed"}
 
 @dataclass
 class Stream:
-    """What one end says and the other has not taken."""
+    """Data that one end has sent and the other has not taken."""
 
     most: int
     start: int = 0
@@ -49,7 +49,7 @@ class Stream:
         return self.start + len(self.data)
 
     def put(self, at: int, data: bytes) -> None:
-        """Take as much as there is room for; what is there is passed over, what was left out stays out."""
+        """Take as many bytes as there is room for; skip known ones, and ignore bytes after a gap."""
         if at > self.have and not self.data:
             self.start = at
         known = self.have - at
@@ -95,7 +95,7 @@ class Terminals:
         self._sessions: dict[str, Session] = {}
 
     def asked_of(self, node: str) -> list[TerminalCall]:
-        """The sessions for which the agent of `node` is waited for."""
+        """The sessions that wait for the agent of `node`."""
         if not self._sessions:
             return []
         self._tidy()
@@ -139,7 +139,7 @@ class Terminals:
     async def _talk(
         self, session: Session, end: str, said: TerminalTalk, ours: Stream, theirs: Stream
     ) -> TerminalReply:
-        """Take what one end says, give it what the other said if it listens."""
+        """Take the data of one end, and give it the other's data if it listens."""
         session.heard[end] = time.monotonic()
         if end == "person" and said.wait_s:
             await self._look(session)
@@ -193,7 +193,7 @@ class Terminals:
                 await listener.wait(left_s)
 
     def _own(self, who: Caller, id: str) -> JobRow:
-        """The job, whose owner this is; what people type there is their own, also among those of a tenant."""
+        """The job if the caller owns it; terminals are private, also among the users of a tenant."""
         row = self._records.own(who, id)
         if row.user != who.user and not who.admin:
             raise Forbidden(f"job {id} belongs to {row.user!r}; only they and admins may use its terminal")

@@ -54,7 +54,7 @@ class Timeline:
         return self._stretches
 
     def _gap(self, before: IntervalRow | None, from_s: float, to_s: float | None, next_: int) -> None:
-        """It held nothing; one attempt that goes on after that stood still."""
+        """It held nothing; if the same attempt continues afterwards, it stood still."""
         if to_s is not None and to_s - from_s < LEAST_GAP_S:
             return
         attempt = 0 if before is None else before.attempt
@@ -98,7 +98,7 @@ class Timeline:
         )
 
     def _runs(self, begin_s: float, attempt: AttemptRow) -> None:
-        """What it holds now, which is no interval yet."""
+        """Its present holdings, which are no interval yet."""
         places: Sequence[Mapping[str, object]] = attempt.parts["places"]
         ready_s = attempt.parts.get("ready_s")
         self._add(

@@ -27,12 +27,12 @@ from rota.worlds.live.jobs import LiveJobs, Unsaved
 from rota.worlds.live.wanted_nodes import AUTOSCALE
 
 TAKEN = frozenset({"preempted", "migrated", "resized"})
-"""Ends of intervals by which a job gives up devices it would have kept."""
+"""Ends of intervals at which a job loses devices that it would have kept."""
 
 
 @dataclass
 class TurnChanges:
-    """What a turn changed, for the callers that wait for it."""
+    """Changes of a turn, for the callers that wait for it."""
 
     jobs: Mapping[int, LiveJob] = field(default_factory=dict)
     done: Sequence[tuple[int, object]] = ()
@@ -44,12 +44,12 @@ class TurnChanges:
     taken: Sequence[tuple[int, str]] = ()
     """Rows of those jobs, with the reason."""
     idle: Sequence[tuple[int, str]] = ()
-    """Rows of jobs that do nothing, with what is to be said of it."""
+    """Rows of idle jobs, with a sentence for each."""
     risks: Sequence[tuple[int, str]] = ()
-    """Rows of jobs whose promise is at risk, or safe again, with a sentence about it."""
+    """Rows of jobs with a promise at risk, or safe again, with a sentence about it."""
     at_s: float = 0.0
     nodes: Sequence[str] = ()
-    """Names of the nodes whose state or devices changed."""
+    """Names of the nodes with changed state or devices."""
     watched: Sequence[str] = ()
     """Ids of jobs with new reports of agents: points of their curves, use of devices."""
     is_about_policy: bool = False
@@ -109,7 +109,7 @@ def step_of(
 
 
 def _shadow_rows(recorder: StepRecorder, host: PolicyHost) -> list[ShadowRow]:
-    """What the shadow would have done at the moments since the last step."""
+    """Decisions of the shadow at the moments since the last step."""
     fresh = [moment for moment in host.shadow_moments() if moment.now > recorder.shadowed_s]
     if fresh:
         recorder.shadowed_s = fresh[-1].now

@@ -1,4 +1,4 @@
-"""Where the cluster's GPU-hours went: what every job on record held, and running jobs so far."""
+"""Use of the cluster's GPU-hours: holdings of every job on record, running jobs included."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class DeviceKind(NamedTuple):
     node: str = UNKNOWN
 
 
-# -- what was held, and is ---------------------------------------------------------------------------
+# -- past and present holdings -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ class HeldStretches:
     """Names, as objects; UNKNOWN if they are not asked for."""
     failed: Bools
     lost_part: Floats
-    """Of the GPU-seconds that the job's work was worth at what it asked for, seconds lost at its end."""
+    """Seconds of work lost at its end; times the GPUs that the job asked for, the lost GPU-seconds."""
 
     def at(self, places: Array) -> HeldStretches:
-        """Those at these places."""
+        """The stretches at `places`."""
         return HeldStretches(*(getattr(self, field.name)[places] for field in fields(self)))
 
 
@@ -105,7 +105,7 @@ def joined(parts: Sequence[HeldStretches]) -> HeldStretches:
 
 
 def cut(stretches: HeldStretches, cuts: Sequence[float]) -> tuple[HeldStretches, Array]:
-    """Their parts between the moments, and between which; what lies outside all of them is left out.
+    """Parts of stretches between neighbouring moments, and the places of these; time outside is left out.
 
     Parts of a stretch stand together.
     """
@@ -134,7 +134,7 @@ def cut(stretches: HeldStretches, cuts: Sequence[float]) -> tuple[HeldStretches,
 
 
 def _past(past: PastColumns, types: Mapping[int, DeviceKind]) -> HeldStretches:
-    """What was held and is held no more."""
+    """Holdings that have ended."""
     held = past.intervals
     kinds = {text: _by_type(json.loads(text), types) for text in dict.fromkeys(held.devices)}
     parts = [kinds[text] for text in held.devices]
@@ -165,7 +165,7 @@ def _came_to_nothing(held: PastIntervalColumns) -> Bools:
 def _running(
     jobs: PastJobColumns, holding: Mapping[int, AttemptRow], types: Mapping[int, DeviceKind], now: float
 ) -> HeldStretches:
-    """What is held now, since it was last given or adjusted."""
+    """Present holdings, since they were last given or adjusted."""
     held = []
     for place in np.flatnonzero(jobs.phase == Phase.RUNNING).tolist():
         attempt = holding.get(int(jobs.row[place]))

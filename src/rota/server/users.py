@@ -98,7 +98,7 @@ class Users:
         if path := self._kept.get(name):
             try:
                 write_secret(path, token)
-            except OSError as error:  # the token counts all the same, and is shown only now
+            except OSError as error:  # the token is valid nevertheless, and is shown only now
                 log.error("%s still holds the token of %s before: %s", path, name, error.strerror)
         return UserToken(user=view, token=token)
 
@@ -110,14 +110,14 @@ class Users:
         self._changed(f"user {name} was removed")
 
     def join_token(self, lifetime_s: float) -> JoinToken:
-        """A token with which machines may join for a while."""
+        """A token that lets machines join for a while."""
         token, record = mint("join", "", lifetime_s)
         self._roster.put_token(record)
         return JoinToken(token=token, expires_s=record.expires_s or 0.0)
 
 
 def _unknown(account: str) -> str:
-    """That this machine knows no such account, where jobs run under those of their users."""
+    """A warning if jobs run under their users' accounts and this machine knows no such account."""
     if not account or os.geteuid():
         return ""
     try:
@@ -146,7 +146,7 @@ def first_up(home: Path, store: Store, roster: StoredRoster, config: Config, now
 
 
 def _is_good(path: Path, roster: StoredRoster) -> bool:
-    """True if the file holds the admin's token; it may be that of another store, or what a crash left."""
+    """True if the file holds the admin's token, not one of another store or left by a crash."""
     try:
         return identify_token(roster, path.read_text(encoding="ascii").strip(), time.time()).user == ADMIN
     except (Unauthorized, FileNotFoundError, UnicodeDecodeError):

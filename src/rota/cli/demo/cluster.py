@@ -138,7 +138,7 @@ def _interrupts() -> Iterator[None]:
 
 
 def processes_of(home: Path) -> list[int]:
-    """Processes whose environment says that they belong to the cluster in `home`, this one never."""
+    """Processes of the cluster in `home`, by their environment, without this one."""
     marks = (f"ROTA_HOME={home}\0".encode(), f"ROTA_ATTEMPT_DIR={home}/".encode())
     pids = []
     for entry in Path("/proc").glob("[0-9]*"):

@@ -13,7 +13,7 @@ from rota.cli.demo.watch import LOOK_S, Round
 from rota.errors import WorldError
 
 MINIMUM_DOWN_S = 1.0
-"""Least seconds without a controller, in which one can see that jobs run on."""
+"""Least seconds without a controller, long enough to see that jobs run on."""
 FOUND_S = 60.0
 
 
@@ -71,11 +71,11 @@ class Crash:
     after: dict[str, Alive]
     """Jobs that ran when the controller was back."""
     gone: dict[str, str] = field(default_factory=dict)
-    """The fate of jobs that did not continue in the same processes, as clauses."""
+    """The fate of jobs that did not continue in their processes, as clauses."""
 
     @property
     def kept(self) -> list[str]:
-        """Jobs that still are the same attempt with the same processes."""
+        """Jobs with an unchanged attempt and unchanged processes."""
         return [
             id
             for id, was in self.before.items()
@@ -99,7 +99,7 @@ def crash(cluster: DemoCluster, played: Round) -> Crash:
 
 
 def _became(cluster: DemoCluster, id: str, view: dict[str, Any], was: Alive) -> str:
-    """The fate of a job whose processes changed in the crash, as a clause."""
+    """The fate of a job with other processes after the crash, as a clause."""
     name, number = view["name"] or f"job {id}", int((cluster.attempt(id) or {}).get("number", 0))
     why = f" ({view['cause']})" if view["cause"] else ""
     if number != was.attempt:

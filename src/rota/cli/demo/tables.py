@@ -1,4 +1,4 @@
-"""The demo's tables: predictions beside outcomes, and both rounds side by side."""
+"""The demo's tables: predictions next to outcomes, and both rounds side by side."""
 
 from __future__ import annotations
 

@@ -51,14 +51,14 @@ def main() -> None:
 
 
 def batch(seed: int, step: int, samples: int) -> tuple[Any, Any]:
-    """The batch of a step: the same whenever and wherever the step is taken."""
+    """The batch of a step; it depends on the step alone."""
     draw = np.random.default_rng((seed, step))
     inputs = draw.standard_normal((samples, INPUTS)).astype(np.float32)
     return inputs, np.sin(inputs.sum(axis=1, keepdims=True) / 2)
 
 
 def with_numpy(seed: int, slots: int) -> tuple[dict[str, Any], Improve]:
-    """A network of two layers in NumPy: what is saved, and how it learns."""
+    """A network of two layers in NumPy: its saved state, and how it learns."""
     draw = np.random.default_rng(seed)
     state: dict[str, Any] = {
         "first": draw.standard_normal((INPUTS, HIDDEN)).astype(np.float32) / INPUTS**0.5,
@@ -84,7 +84,7 @@ def with_numpy(seed: int, slots: int) -> tuple[dict[str, Any], Improve]:
 
 
 def with_torch(seed: int, slots: int) -> tuple[dict[str, Any], Improve]:
-    """The network in PyTorch, whose threads share the batch."""
+    """The network in PyTorch; its threads share the batch."""
     import torch
     from torch import nn
 

@@ -11,7 +11,7 @@ from rota.model.units import format_duration
 
 WATCHED_S = 0.1
 STEP_S = 0.01
-"""Seconds by which a wall clock that is set moves against the monotonic one while we watch."""
+"""Least seconds between wall clock and monotonic clock that show that the wall clock was set."""
 SLEPT_S = 1.0
 UNSYNCHRONISED = 0x0040
 """STA_UNSYNC of linux/timex.h."""
@@ -19,7 +19,7 @@ ADVICE = "run chrony or systemd-timesyncd: nodes whose clocks differ tell moment
 
 
 class _Timex(ctypes.Structure):
-    """The head of `struct timex`; the rest is room for what the kernel writes."""
+    """The head of `struct timex`; the rest is room for the kernel's output."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),

@@ -1,4 +1,4 @@
-"""Devices: what NVML shows, what the driver can checkpoint, and the cores for CPU slots."""
+"""Devices: GPUs that NVML shows, checkpoints by the driver, and the cores for CPU slots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUSY_GIB = 1.0
 
 
 def gpus(machine: MachinePlaces) -> Iterator[MachineFinding]:
-    """GPUs that NVML shows, and what the driver can do with their processes."""
+    """GPUs that NVML shows, and the driver's abilities to handle their processes."""
     nvml = open_nvml()
     if isinstance(nvml, str):
         yield _no_nvml(machine, nvml)

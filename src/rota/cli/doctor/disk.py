@@ -19,7 +19,7 @@ LEAST_GIB, LITTLE_GIB = 0.1, 5.0
 WRITES, BLOCK = 12, 4096
 SLOW_MS = 20.0
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "lustre", "gpfs", "beegfs", "ceph"})
-"""File systems on which SQLite may not keep a write-ahead log."""
+"""File systems where SQLite may not keep a write-ahead log."""
 ELSEWHERE = "let ROTA_HOME name a folder on a local disk that you may write"
 
 

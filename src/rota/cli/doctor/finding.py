@@ -37,7 +37,7 @@ class MachineFinding:
 
 @dataclass(frozen=True)
 class MachinePlaces:
-    """Where to look: other places for tests, and for machines whose folders lie elsewhere."""
+    """Where to look: other places for tests, and for machines with folders elsewhere."""
 
     home: Path
     """ROTA_HOME, which need not exist."""

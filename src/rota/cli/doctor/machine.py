@@ -19,7 +19,7 @@ SMALL_SHM_GIB = 1.0
 
 
 def memory(machine: MachinePlaces) -> Iterator[MachineFinding]:
-    """Host memory, half of which suspended jobs may hold by default; shared memory of workers."""
+    """Host memory (suspended jobs may hold half of it by default); shared memory of workers."""
     gib = machine_memory_gib()
     advice = "suspended jobs may hold half of it, unless `suspend_memory_gib` in config.yaml says otherwise"
     yield MachineFinding("memory", FindingState.OK, f"{gib:.1f} GiB", advice, {"memory_gib": gib})

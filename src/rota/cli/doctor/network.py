@@ -54,7 +54,7 @@ def _reach(port: int) -> None:
 
 
 def address(machine: MachinePlaces) -> Iterator[MachineFinding]:
-    """The address at which other machines would reach this one."""
+    """The address that other machines would reach this one at."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
         try:
             asker.connect(FAR)

@@ -21,7 +21,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "figures": (("vl_convert",), "figures as PNG and PDF files"),
     "browser": (("playwright",), "reports as PNG files"),
 }
-"""Extra of the package -> its modules, and what it is for."""
+"""Extra of the package -> its modules, and its purpose."""
 
 
 def kernel(machine: MachinePlaces) -> Iterator[MachineFinding]:

@@ -140,7 +140,7 @@ TOLD = frozenset({"suspend", "resume", "requeue", "accept"})
 
 
 FEW = 10
-"""Jobs of an array up to which each has a line of its own."""
+"""Most jobs of an array that get a line each."""
 
 
 def act(client: Client, verb: str, jobs: Sequence[str], reason: str, force: bool, as_json: bool) -> None:

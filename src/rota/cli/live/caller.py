@@ -1,4 +1,4 @@
-"""What a job inherits from its caller, and the error if no answer comes.  Standard library only."""
+"""A job's inheritance from its caller, and the error if no answer comes.  Standard library only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 PASSED = ("PATH", "HOME", "LANG", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
 PASSED_PREFIXES = ("CONDA_", "LC_")
-"""Variables that a job inherits from its caller: those by which programs are found, no secrets."""
+"""Variables that a job inherits from its caller: they locate programs and hold no secrets."""
 NEVER_PASSED = ("ROTA_", "TORCHELASTIC_")
 """The agent sets these, and one of them is the caller's token."""
 

@@ -155,7 +155,7 @@ def _listens(path: Path) -> bool:
 
 
 def complete_job(incomplete: str) -> list[tuple[str, str]]:
-    """Numbers and names of live jobs, if a controller answers at once."""
+    """Numbers and names of live jobs, if a controller answers immediately."""
     from rota.client import route
 
     try:
@@ -167,7 +167,7 @@ def complete_job(incomplete: str) -> list[tuple[str, str]]:
 
 
 def complete_node(incomplete: str) -> list[str]:
-    """Names of nodes, if a controller answers at once."""
+    """Names of nodes, if a controller answers immediately."""
     from rota.client import route
 
     try:

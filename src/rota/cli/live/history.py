@@ -63,7 +63,7 @@ def history(
 
 
 def _between(client: Client, since: str, until: str | None) -> dict[str, Any]:
-    """Unix seconds by the cluster's clock, by which jobs end too; `1h` is an hour ago."""
+    """Unix seconds by the cluster's clock, as for ends of jobs; `1h` is an hour ago."""
     from rota.client.times import parse_since
     from rota.wire import cluster_clock
 

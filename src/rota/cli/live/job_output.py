@@ -116,7 +116,7 @@ class Follower:
             self._put(rank, text)
 
     def _attempts(self) -> Mapping[int, AttemptView]:
-        """All attempts so far, by number."""
+        """All attempts, by number."""
         from rota.client import route
         from rota.wire.views import JobDetail
 
@@ -146,7 +146,7 @@ class Follower:
         return wrote
 
     def _put(self, rank: int, text: str) -> None:
-        """Print whole lines of one of several ranks; of a single one, everything at once."""
+        """Print whole lines of one of several ranks; of a single rank, everything immediately."""
         if self._ranks is not None and len(self._ranks) == 1:
             self._write(rank, text)
             return
@@ -162,7 +162,7 @@ class Follower:
         sys.stdout.flush()
 
     def _tell(self, job: JobView) -> None:
-        """Report that the job waits, is suspended, or goes on."""
+        """Report that the job waits, is suspended, or continues."""
         state, self._state = self._state, job.state
         if self._quiet or job.state == state or has_ended(job):
             return
@@ -210,7 +210,7 @@ def follow_to_end(follower: Follower, *, cancels: bool) -> int:
 
 
 class Interrupts:
-    """Remembers Ctrl-C, whose exception is lost if it comes while an object is being destroyed."""
+    """Remembers Ctrl-C: its exception is lost if it comes while an object is being destroyed."""
 
     def __init__(self, *more: signal.Signals) -> None:
         """Signals in `more` count as Ctrl-C does."""
@@ -252,7 +252,7 @@ def _until_ended_or_cancelled(follower: Follower, interrupts: Interrupts) -> Job
 
 
 def _until_ended(follower: Follower, interrupts: Interrupts) -> JobView:
-    """Look again and again, and wait for a controller that is away for a while."""
+    """Poll, and wait for a controller that is temporarily away."""
     from rota.client import Refused, Unreachable
 
     pause_s, away_since = QUICK_S, None

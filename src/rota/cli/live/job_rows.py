@@ -53,7 +53,7 @@ def gpus(job: Row) -> str:
 
 
 def where_or_why(job: Row) -> str:
-    """Nodes of a running job; in parentheses what a waiting job waits for, or how a job ended.
+    """Nodes of a running job; in parentheses the reason for waiting, or the end of a job.
 
     A promised deadline that is at risk is added.
     """

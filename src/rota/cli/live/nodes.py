@@ -132,7 +132,7 @@ def nodes_text(nodes: Sequence[NodeView]) -> str:
 
 
 def mixed_versions(nodes: Sequence[NodeView]) -> str:
-    """The nodes by version of Rota; empty if all known versions are the same."""
+    """The nodes by version of Rota; empty if all known versions are equal."""
     names: dict[str, list[str]] = {}
     for node in nodes:
         names.setdefault(node.version, []).append(node.name)

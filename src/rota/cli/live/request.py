@@ -109,11 +109,11 @@ def _ask(
     env_all: Annotated[bool, _option("", "Pass your whole environment on.", _E, "--env-all")] = False,
     comment: Annotated[Text, _option("TEXT", "For the record.", _E)] = None,
 ) -> None:
-    """Carries the options that `describes_job` adds to those of the columns of a job."""
+    """Carries the options that `describes_job` adds to the options of job columns."""
 
 
 def _options() -> list[inspect.Parameter]:
-    """Every option of a job, by panel: those of its columns first, then those of `_ask`."""
+    """Every option of a job, by panel: first from its columns, then from `_ask`."""
     options = {column.option.name: column.option for column in COLUMNS if column.option}
     said = [
         inspect.Parameter(

@@ -105,7 +105,7 @@ def silent_node(client: Client, job: JobView) -> str:
 
 
 def without_a_terminal(id: str, nodes: Sequence[str]) -> str:
-    """A sentence for a job on several nodes, of which the first has the terminal; else empty."""
+    """A sentence for a job on several nodes, since the first one has the terminal; else empty."""
     if len(nodes) < 2:
         return ""
     others = ", ".join(nodes[1:])
@@ -143,7 +143,7 @@ def _submitted(client: Client, request: Request) -> str:
 
 
 def _until_begun(client: Client, session: LocalTerminal, id: str, *, cancels: bool) -> LocalTerminal | None:
-    """The session once the job runs, None if it has ended; tells why it waits.
+    """The session once the job runs, None if it has ended; prints why it waits.
 
     Ctrl-C, or a terminal that is closed, cancels a job that was submitted here.
     """

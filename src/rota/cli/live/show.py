@@ -103,7 +103,7 @@ def why_text(why: Why) -> str:
 
 
 def plan_lines(plan: PlanView) -> list[str]:
-    """The deadline with what is to spare, and a line for each stretch of the plan."""
+    """The deadline with its slack, and a line for each stretch of the plan."""
     now = now_s()
     due = f"deadline {moment(plan.due_s)} ({ahead(plan.due_s, now)})"
     if plan.slack_s is None:
@@ -124,7 +124,7 @@ def plan_lines(plan: PlanView) -> list[str]:
 
 
 def detail_text(detail: JobDetail) -> str:
-    """Blocks: the job, what it asked for, its attempts, its program, its last events."""
+    """Blocks: the job, its request, its attempts, its program, its last events."""
     job = detail.job
     head = [
         ("job", f"{job.id}  {job.name}".rstrip()),
@@ -218,7 +218,7 @@ def _attempts(attempts: list[AttemptView], said: str) -> str:
 
 
 def _sizes(sizes: Sequence[SizeView]) -> str:
-    """Its speed by size: measured, or what a policy plans with where it has not run."""
+    """Its speed by size: measured, or as a policy predicts it for sizes without a run."""
     unit = "SAMPLES" if any(one.batch_size for one in sizes) else "STEPS"
     rows = [
         (
@@ -270,7 +270,7 @@ def _progress(attempt: AttemptView) -> str:
 
 
 def curves_text(view: CurvesView) -> str:
-    """A table with a small picture of each curve, over the same time."""
+    """A table with a small picture of each curve, over a common time."""
     if not view.curves:
         return (
             f"nothing has been reported of job {view.job} so far; programs that use rota.training report "

@@ -72,7 +72,7 @@ def submit(
 
 
 ANSWER_S = 5.0
-"""Seconds for which `rota submit` waits for the answer to a deadline."""
+"""Seconds that `rota submit` waits for the answer to a deadline."""
 
 
 def answered(client: Client, id: str, still: str = "") -> str:
@@ -147,7 +147,7 @@ def run(
 def post(client: Client, spec: JobSpec, key: str | None) -> dict[str, Any]:
     """Submit, and warn of options without effect.
 
-    It is sent twice if the connection broke, which makes one job, since the key is the same.  Raises Refused,
+    It is sent twice if the connection broke, which makes one job, since both have one key.  Raises Refused,
     and Unreachable, which names the key if the job may be on record.
     """
     from rota.client import Refused, Unreachable

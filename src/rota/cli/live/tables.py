@@ -121,7 +121,7 @@ def signal_name(number: int) -> str:
 
 
 def ended_by(code: int | None, signal: int | None) -> str:
-    """`0`, `3`, `SIGKILL`, or `-` for what has not ended or left no record."""
+    """`0`, `3`, `SIGKILL`, or `-` for an attempt that has not ended or left no record."""
     if signal is not None:
         return signal_name(signal)
     return NONE if code is None else str(code)

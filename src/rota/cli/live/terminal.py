@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 WAIT_S, PAUSE_S, ANSWER_S = 20.0, 0.5, 10.0
 PIECE, MOST_TYPED = 1 << 14, 1 << 16
 LAST_WORDS_S = 2.0
-"""Seconds to send what was typed before leaving."""
+"""Seconds to send the typed text before leaving."""
 LEAVE, LEAVE_TIMES, LEAVE_S = b"\x1d", 3, 1.0
 """Ctrl-] three times within a second leaves the job to itself."""
 NOT_FOUND = 404
 
 
 class LocalTerminal:
-    """One terminal here, one job there, and three threads: keys, what is typed, what is printed."""
+    """One terminal here, one job there, and three threads: keys, typed text, printed text."""
 
     def __init__(
         self, client: Client, id: str, keys: int, screen: int, unanswered: Callable[[], str]
@@ -99,7 +99,7 @@ class LocalTerminal:
         return not self._is_left
 
     def _read_keys(self) -> None:
-        """What is typed, until it is over; a program that reads nothing makes us stop reading."""
+        """Send what is typed, until the session ends; pause reading while the program does not read."""
         while not self._is_over:
             with self._changed:
                 has_room = len(self._typed) < MOST_TYPED

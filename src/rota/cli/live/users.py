@@ -164,7 +164,7 @@ def _show_token(answer: dict[str, Any], out: Path | None, as_json: bool) -> None
 
 
 def _kept(answer: dict[str, Any], out: Path | None) -> dict[str, Any]:
-    """The answer, whose token has gone into a file of its owner if one was named."""
+    """The answer; its token has gone into a file of its owner if one was named."""
     if out is None:
         return answer
     from rota.model.atomic import write_secret

@@ -50,7 +50,7 @@ def _older(client: Client) -> str:
 
 
 def _versions(client: Client) -> str:
-    """Both versions in words; empty if they are the same as far as they tell."""
+    """Both versions in words; empty if no difference is known."""
     from rota.client import Refused, Unreachable
     from rota.model.revision import are_other, full_version
 

@@ -1,4 +1,4 @@
-"""Which policy a site should adopt: replays of its own trace under several, judged by what it wants.
+"""Which policy a site should adopt: replays of its own trace under several, judged by its goals.
 
 import rota
 advice = rota.advise("sacct.txt", cluster="site.yaml", goal="jct=2,tail=1")

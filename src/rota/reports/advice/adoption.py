@@ -1,4 +1,4 @@
-"""How the winner comes into force: the lines for a live cluster, and what comes nearest in Slurm.
+"""How to adopt the winner: the lines for a live cluster, and the nearest settings in Slurm.
 
 Lines for Slurm are as slurm.conf(5) and sacctmgr(1) of version 22.05 describe them.  Controller and database
 of that version took all of them; on a node of two slots the three of `fifo` behaved as the policies do
@@ -28,15 +28,15 @@ class Adoption:
     set_line: str
     """Empty if no live cluster can run it."""
     shadow_line: str
-    """Beside the present policy, without acting."""
+    """As a shadow of the present policy, without acting."""
     knowledge_line: str
-    """What has to be told when the controller starts; empty if its defaults do."""
+    """Options for the start of the controller; empty if its defaults suffice."""
     refused: str = ""
     """Why there is no line."""
 
 
 def adoption(spec: PolicySpec, knowledge: Mapping[str, str]) -> Adoption:
-    """The lines for `spec`, which was told what `knowledge` says."""
+    """The lines for `spec`, which ran with `knowledge`."""
     lacks = sorted(kind.value for kind in spec.make().needs - kinds(Where.LIVE))
     if lacks:
         why = f"{spec} needs {', '.join(lacks)}, which no live cluster provides"
@@ -60,7 +60,7 @@ class Near:
     """The configuration that comes nearest to a policy."""
 
     idea: str
-    """What it does, in a sentence; that there is nothing, if there are no lines."""
+    """The effect of the lines, in a sentence; without lines, that there is nothing to do."""
     conf: tuple[str, ...] = ()
     """Lines of slurm.conf."""
     sacctmgr: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ _REQUEUE = (
 
 
 def nearest(spec: PolicySpec, trace: Trace) -> Near:
-    """What comes nearest to `spec` at the site that `trace` is from."""
+    """The nearest settings to `spec` at the site that `trace` is from."""
     return _FAMILIES.get(spec.name, _nothing)(spec, trace)
 
 

@@ -52,7 +52,7 @@ _TABLES: Mapping[str, frozenset[Knowledge]] = {
     "pairs": frozenset({Knowledge.PAIRS}),
     "regimes": frozenset({Knowledge.REGIMES}),
 }
-"""What can be told once a table is given."""
+"""Kinds of knowledge that each table provides."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Advice:
     seeds: int
     """Replays of each policy that were to be made."""
     nearer: PolicyFit | None
-    """The fit to what was recorded, if the present policy was named and does not fit."""
+    """The fit to the record, if the present policy was named and does not fit."""
     trials: TrialRuns
     verdict: Verdict
 
@@ -100,7 +100,7 @@ class Advice:
 
     @property
     def slurm(self) -> Near:
-        """What comes nearest to the best in Slurm."""
+        """The nearest settings to the best policy in Slurm."""
         return nearest(self.best, self.trace)
 
     def to_dict(self) -> dict[str, object]:
@@ -173,7 +173,7 @@ def advise(
     goal       `jct`, `tail`, `fairness`, `utilisation`, `deadlines`, `energy`; several: `jct=2,tail=1`
     policies   the candidates; those that suit the trace if None
     present    what the site runs now; None takes what fits the recorded starts best (`rota.api.site_policy`)
-    knowledge  what candidates are told, and by which source; durations are `predicted` unless given
+    knowledge  what candidates know, and from which source; durations are `predicted` unless given
     costs      of interruptions; `RESTARTS` unless given
     power      watts of a busy GPU and of an idle one, for `energy`: `300:60`, `A100=400:60,V100=300:50`
     window     the latest such stretch of the trace, `30d`, or START:END; all of it if None

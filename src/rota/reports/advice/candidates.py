@@ -33,7 +33,7 @@ FOR_SIZES = ("afs", "elan")
 """Tried where jobs may change their size and their speeds at other sizes are given."""
 FOR_DEADLINES = ("edf", "deadline_sla", "chronus")
 UNNAMED = (*ALWAYS, *BY_GROUP, *BETWEEN_TENANTS, *FOR_FAIRNESS, *FOR_SIZES, *FOR_DEADLINES)
-"""Policies that are tried without being named, in the order in which they run."""
+"""Policies that are tried by default, in the order in which they run."""
 _SITE = "needs quotas, cells or labels that are a site's own: name it with its parameters"
 _SLOW = "takes turns of a minute or so, which takes long to replay: name it, with a shorter --window"
 UNASKED: Mapping[str, str] = {
@@ -52,7 +52,7 @@ UNTOLD: Mapping[Knowledge, str] = {
     Knowledge.REGIMES: "needs to know how batch sizes change, which no trace says",
     Knowledge.PAIRS: "needs rates of jobs beside each other",
 }
-"""Kinds of knowledge that a trace does not have by itself, and what is said of policies that need them."""
+"""Kinds of knowledge that a trace does not have by itself, and remarks on policies that need them."""
 
 
 @dataclass(frozen=True)

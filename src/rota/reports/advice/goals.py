@@ -1,7 +1,7 @@
-"""What an operator can want of a scheduler, each goal as a number of a run, and weights between several.
+"""An operator's goals for a scheduler, each as a number of a run, and weights between several.
 
-A goal is a number that is folded from parts: of single jobs, or of stretches of time.  The parts know their
-moment, so that the number can be had of some weeks only, or of the same weeks in another mixture
+A goal is a number folded from parts: of single jobs, or of stretches of time.  The parts know their moment,
+so that the number can be computed of some weeks only, or of another mixture of the weeks
 (`rota.reports.advice.verdict`).
 """
 
@@ -82,7 +82,7 @@ SLICES = 400
 
 @dataclass(frozen=True)
 class Parts:
-    """What a goal is folded from."""
+    """The parts that a goal is folded from."""
 
     moment_s: Floats
     """When each part stands: a job's submission, the begin of a stretch."""

@@ -25,9 +25,9 @@ from rota.reports.finding import Paragraph, ReportPage, Section, Terms
 from rota.reports.page import page_text
 
 LEAST_FACTOR = 1.1
-"""The axis of changes reaches so far to either side at least ..."""
+"""The axis of changes reaches at least this far to either side ..."""
 MOST_FACTOR = 32.0
-"""... and at most: what is beyond ends at its edge."""
+"""... and at most this far: values beyond end at its edge."""
 MARKS = (0.03125, 0.0625, 0.125, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0, 4.0, 8.0, 16.0, 32.0)
 APART = 11.0
 """Per cents of the axis that two marks are apart at least ..."""
@@ -75,7 +75,7 @@ class Scale:
         return {one: one in few for one in sorted(chosen)}
 
     def _apart(self, ratios: Sequence[float], least: float) -> list[float]:
-        """Of `ratios` those that are so far from each other, the nearest to 1 first."""
+        """The `ratios` that are at least this far from each other, the nearest to 1 first."""
         chosen: list[float] = []
         for one in sorted(ratios, key=lambda one: abs(math.log(one))):
             if all(abs(self.place(one) - self.place(other)) > least for other in chosen):
@@ -111,7 +111,7 @@ def render(advice: Advice) -> str:
 
 
 def _ranking_parts(advice: Advice) -> Iterator[object]:
-    """What is wanted, how the policies rank by it, and how firm that is."""
+    """The goals, the ranks of the policies by them, and how firm the ranks are."""
     wanted = advice.wanted
     pairs = []
     for goal, weight in zip(wanted.goals, wanted.weights, strict=True):
@@ -144,7 +144,7 @@ def _ranges(advice: Advice) -> Ranges:
 
 
 def _told_parts(advice: Advice) -> Iterator[object]:
-    """What becomes of the ranking with durations from elsewhere; nothing if it stays."""
+    """The ranking with durations from elsewhere; nothing if it stays."""
     table, told = by_durations(advice), advice.verdict.told
     if table is None:
         return
@@ -186,7 +186,7 @@ def _slurm_parts(advice: Advice) -> Iterator[object]:
 
 
 def _base_parts(advice: Advice) -> Iterator[object]:
-    """What was run, and which policies were not tried."""
+    """The replays, and the policies that were not tried."""
     again = "The same policies on the whole trace:"
     if not advice.part.said:
         again = "The first replay of each policy, again:"

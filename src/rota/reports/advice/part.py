@@ -20,13 +20,13 @@ empty cluster.  They do not count."""
 
 @dataclass(frozen=True)
 class ReplayedPart:
-    """What is replayed, and what of it counts."""
+    """The part of a trace that is replayed, and the part of that which counts."""
 
     trace: Trace
     measured: Window | None
     """None: all of it."""
     said: str
-    """What it is, in words; empty if it is all of the trace."""
+    """The part in words; empty if it is all of the trace."""
 
 
 def part_of(trace: Trace, window: str | None = None, most: int = MOST_JOBS) -> ReplayedPart:

@@ -1,8 +1,8 @@
 """The runs that an advice rests on, the most telling first, for as long as there is time.
 
-First the present policy as the site ran it, beside what was observed; then every candidate on the trace as
-it is; then other seeds, with submissions a little moved; and other sources of durations.  What time did not
-allow for is said, not guessed.
+First the present policy as the site ran it, beside the observations; then every candidate on the trace as it
+is; then other seeds, with submissions a little moved; and other sources of durations.  Runs for which there
+was no time are reported as missing, not guessed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rota.worlds.simulated.many import cores
 
 DURATION = "duration"
 Watch = Callable[[int, int, str], None]
-"""Is told how many runs are done, how many there are to be, and what runs now."""
+"""Receives the number of runs done, the number in all, and the present run."""
 
 
 class OutOfTimeError(RotaError):
@@ -40,7 +40,7 @@ class OutOfTimeError(RotaError):
 
 @dataclass(frozen=True)
 class Measured:
-    """What is kept of one run."""
+    """Record of one run."""
 
     policy: str
     values: tuple[float, ...]
@@ -67,7 +67,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class TrialPlan:
-    """What is to be run."""
+    """Plan of the runs."""
 
     part: ReplayedPart
     cluster: Cluster
@@ -75,9 +75,9 @@ class TrialPlan:
     present: PolicySpec
     candidates: Sequence[PolicySpec]
     knowledge: Mapping[str, str]
-    """Sources of what candidates are told; `duration` is among them."""
+    """Sources of the candidates' knowledge; `duration` is among them."""
     site_knowledge: Mapping[str, str]
-    """The same for the present policy: as the site knew it."""
+    """Sources of the present policy's knowledge: as the site had it."""
     durations: Sequence[str]
     """Other sources of durations to try the candidates with."""
     fit: PolicyFit | None
@@ -93,7 +93,7 @@ class TrialPlan:
 
 @dataclass
 class TrialRuns:
-    """What was run."""
+    """Results of the runs."""
 
     present: list[Measured] = field(default_factory=list)
     """By seed."""
@@ -105,12 +105,12 @@ class TrialRuns:
     calibration: Calibration | None = None
     remarks: tuple[str, ...] = ()
     undone: list[str] = field(default_factory=list)
-    """Candidates for which the time did not do."""
+    """Candidates that were not run for lack of time."""
     spent_s: float = 0.0
 
     @property
     def seeds(self) -> int:
-        """Seeds under which all policies have run that ran at all."""
+        """Seeds with a run of every policy that has any run."""
         return min([len(self.present), *map(len, self.runs.values())], default=0)
 
 
@@ -226,7 +226,7 @@ class TrialRunner:
             cluster=plan.cluster,
             policies=list(specs),
             knowledge=knowledge,
-            ideal=is_own_history(part.trace),  # besides what is said here
+            ideal=is_own_history(part.trace),  # in addition to the arguments here
             measure=part.measured,
             observed=observed,
             site_policy=str(plan.present) if observed and has_observed(part.trace) else None,

@@ -1,4 +1,4 @@
-"""Which policy does best, which cannot be told apart from it, and what that is worth."""
+"""The best policy, the policies that are statistically equal to it, and how firm that is."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _costs(
 
 @dataclass(frozen=True)
 class VerdictLine:
-    """One policy beside the others."""
+    """One policy in comparison with the others."""
 
     policy: str
     values: tuple[float, ...]
@@ -141,7 +141,7 @@ class VerdictLine:
     preemptions: float
     """Mean over seeds."""
     undecided: bool
-    """The best, or not to be told apart from it."""
+    """True for the best policy and those statistically equal to it."""
     unranked: str = ""
     """Why it is not ranked; empty if it is."""
     is_present: bool = False
@@ -155,7 +155,7 @@ class ToldDurations:
     values: Mapping[str, tuple[float, ...]]
     """By policy; those that read no durations stay as they were."""
     best: tuple[str, ...]
-    """The best, and those that cannot be told apart from it."""
+    """The best policy, and those statistically equal to it."""
 
 
 @dataclass(frozen=True)
@@ -184,12 +184,12 @@ class Verdict:
 
     @property
     def undecided(self) -> tuple[VerdictLine, ...]:
-        """The best, and those that cannot be told apart from it."""
+        """The best policy, and those statistically equal to it."""
         return tuple(line for line in self.lines if line.undecided)
 
     @property
     def stays(self) -> bool:
-        """Nothing is decidedly better than what is there."""
+        """True if no policy is decidedly better than the present one."""
         return self.present.undecided
 
     @property
@@ -199,12 +199,12 @@ class Verdict:
 
     @property
     def doubts(self) -> tuple[ToldDurations, ...]:
-        """Sources of durations with which the best is not among the best."""
+        """Sources of durations under which the best policy is no longer among the best."""
         return tuple(one for one in self.told[1:] if self.best.policy not in one.best)
 
 
 def judge(trials: TrialRuns, wanted: WeightedGoals, source: str) -> Verdict:
-    """The verdict over `trials`, whose candidates were told durations by `source`."""
+    """The verdict over `trials`, with durations for candidates from `source`."""
     seeds = trials.seeds
     present = trials.present[0].policy
     runs = {present: trials.present[:seeds]} | {name: of[:seeds] for name, of in trials.runs.items()}
@@ -222,7 +222,7 @@ def judge(trials: TrialRuns, wanted: WeightedGoals, source: str) -> Verdict:
         _line(name, of, present, costs, drawn, name in best, unranked.get(name, ""))
         for name, of in runs.items()
     ]
-    # Equal ones stay in the order in which they were tried; the present one goes before them.
+    # Equal ones stay in the order of trial; the present one goes before them.
     lines.sort(key=lambda line: (bool(line.unranked), 0.0 if line.unranked else line.cost))
     told = [ToldDurations(source, {line.policy: runs[line.policy][0].values for line in lines}, best)]
     told += [_told(one, runs_told, ranked, wanted, least) for one, runs_told in trials.others.items()]
@@ -306,7 +306,7 @@ def _told(
     wanted: WeightedGoals,
     least: float,
 ) -> ToldDurations:
-    """The first seed's runs, with those that were told durations by `source` in place of their own."""
+    """The first seed's runs, with those that got durations from `source` in place of the usual ones."""
     runs = {name: [measured.get(name, of[0])] for name, of in ranked.items()}
     costs = {name: wanted.cost(of[0].values) for name, of in runs.items()}
     best = _best(costs, _drawn(runs, wanted), least)

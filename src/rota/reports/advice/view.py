@@ -1,4 +1,4 @@
-"""The tables of an advice: its ranking, and what becomes of it with durations from elsewhere."""
+"""The tables of an advice: its ranking, and the ranking with durations from elsewhere."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from rota.reports.terminal import as_text, say, say_all, show_table
 MOST_LINES = 14
 """Policies in a terminal; the page and JSON have all."""
 MOST_READERS = 5
-"""Policies in a terminal of which it says what other durations do."""
+"""Policies for which the terminal view shows the effect of other durations."""
 
 
 def ranking(advice: Advice) -> DataTable:
-    """What was observed, then every policy, the best first: its goals, its change, its interruptions."""
+    """The observations, then every policy, the best first: its goals, its change, its interruptions."""
     wanted, verdict = advice.wanted, advice.verdict
     heads = [goal.label for goal in wanted.goals]
     heads += ["change" if wanted.one else "change, weighted", "likely", "interruptions"]
@@ -50,7 +50,7 @@ def ranking(advice: Advice) -> DataTable:
 
 
 def short_ranking(advice: Advice) -> DataTable:
-    """The ranking for a terminal: what is ranked, with marks behind the names, as far as there is room."""
+    """The ranking for a terminal: as many columns as fit, with marks behind the names."""
     whole, verdict = ranking(advice), advice.verdict
     lines = verdict.lines
     seen = {row.name: row for row in whole.rows}
@@ -110,7 +110,7 @@ def left_out_table(advice: Advice) -> DataTable | None:
 
 
 def _row(name: str, cells: Sequence[str], below: tuple[str, ...], best: int = 0, *, ranked: bool) -> TableRow:
-    """A row of which the first `best` cells are tinted."""
+    """A row with its first `best` cells tinted."""
     made = tuple(TableCell(text, best=place < best) for place, text in enumerate(cells))
     return TableRow(name, made, below, ranked=ranked)
 
@@ -139,7 +139,7 @@ def text(advice: Advice, width: int, *, slurm: bool) -> str:
 
 
 def show(advice: Advice, screen: Console, *, slurm: bool) -> None:
-    """Headline, table, what it rests on, and the lines to adopt the best."""
+    """Headline, table, basis, and the lines to adopt the best."""
     trace = advice.trace
     head = (
         f"{shown(trace.source)} ({trace.format}, {plural(len(trace), 'job')}) on {advice.cluster.describe()}"

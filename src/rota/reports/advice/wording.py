@@ -1,4 +1,4 @@
-"""What was found, in sentences."""
+"""The findings, in sentences."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _headline(advice: Advice) -> Iterator[str]:
 
 
 def _without_a_fit(advice: Advice) -> Iterator[str]:
-    """What does best in a replay that does not fit what happened, and what a firm word would take."""
+    """The best policy in a replay that does not fit the record, and what a firm verdict would take."""
     best, present = advice.verdict.best, advice.verdict.present
     if advice.verdict.stays:
         outcome = "in the replay nothing is decidedly better than what is there"
@@ -112,7 +112,7 @@ def _moved(advice: Advice, line: VerdictLine) -> str:
 
 
 def _ties(advice: Advice) -> Iterator[str]:
-    """The policies that cannot be told apart from the best."""
+    """The policies that are statistically equal to the best."""
     verdict = advice.verdict
     ties = [line.policy for line in verdict.undecided if line is not verdict.best]
     if not ties:
@@ -170,7 +170,7 @@ def replay_sentence(advice: Advice) -> str:
 
 
 def spread_sentence(advice: Advice) -> str:
-    """What a range is."""
+    """A sentence that explains ranges."""
     verdict = advice.verdict
     seeds = f"{plural(verdict.seeds, 'replay')} of each"
     if verdict.seeds > 1:
@@ -182,7 +182,7 @@ def spread_sentence(advice: Advice) -> str:
 
 
 def time_sentence(advice: Advice) -> str:
-    """What was run, and what the time did not allow for."""
+    """The replays made, and those for which there was no time."""
     trials = advice.trials
     said = [f"Replayed in {format_duration(trials.spent_s)}"]
     lacking = [*trials.undone]

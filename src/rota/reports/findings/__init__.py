@@ -1,1 +1,1 @@
-"""What a history of jobs says about its cluster: studies, each of which makes findings."""
+"""Studies of a history of jobs; each makes findings about its cluster."""

@@ -1,4 +1,4 @@
-"""Arrays, and a user's jobs of one name, that all die in the same way."""
+"""Arrays, and a user's jobs of one name, that all die in one way."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Group:
 
 
 def study(history: JobHistory, thresholds: Thresholds) -> Said:
-    """One finding for each group of which nearly all ended in one and the same failure."""
+    """One finding for each group that ended almost wholly in one failure."""
     died = failed(history) & (history.run_s >= 0) & np.isfinite(history.trace.truth.duration_s)
     jobs, seen = history.trace.jobs, history.trace.observed
     if not (jobs.group_names or (seen is not None and seen.arrays)):
@@ -77,8 +77,8 @@ def _ways(history: JobHistory) -> Mapping[int, str]:
 
 
 def _groups(history: JobHistory, least: int) -> list[_Group]:
-    """Arrays as the trace names them; of the other jobs those of one user and one name, and what of them was
-    submitted in the same second."""
+    """Groups: arrays as the trace names them; other jobs by user and name; and those of them that were
+    submitted in one second."""
     jobs, seen = history.trace.jobs, history.trace.observed
     arrays = seen.arrays if seen is not None else {}
     rows_of: dict[tuple[str, str], list[int]] = {}

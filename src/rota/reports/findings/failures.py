@@ -1,4 +1,4 @@
-"""What fails, of what, when in a job's life, what it cost, and whether trying again helped."""
+"""Failures of jobs: their causes, their times in a job's life, their cost, and whether retries helped."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FailedAttempts:
 
 
 def study(history: JobHistory, thresholds: Thresholds) -> Said:
-    """Outcomes, reasons, moments, cost, retries, and what a pre-run would have caught."""
+    """Outcomes, reasons, moments, cost, retries, and failures that a pre-run would have caught."""
     known = history.ran
     if not known.any():
         return Said.gap(STUDY, "what failed, when and of what", "run times")
@@ -242,7 +242,7 @@ def _retries(history: JobHistory, trials: FailedAttempts) -> list[Finding]:
 
 
 def _prerun(history: JobHistory, trials: FailedAttempts, thresholds: Thresholds) -> Finding:
-    """What a run on one GPU before the real one would have caught, were it to fail in the same way there."""
+    """Failures that a trial on one GPU before the real run would have caught, if they recur there."""
     early = trials.run_s <= thresholds.prerun_s
     first = early & (trials.number == 0)
     caught = np.isin(trials.row, trials.row[first])

@@ -11,7 +11,7 @@ from rota.model.words import hours
 from rota.reports.finding import LIKELY, MOST_BARS, SURE, Bars, Finding, Remedy
 
 IN_FULL = 10
-"""Findings of one kind that are shown in full; the others stand in the table."""
+"""Findings of one kind that are shown in full; the others are in the table."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class FaultKind:
     key: str
     title: str
     searched: str
-    """What is searched for, in a list of such things."""
+    """A search in a list of faults."""
     gap: str
     """The gap that says that this data could not be searched for it."""
     figure: str
@@ -29,9 +29,9 @@ class FaultKind:
     parts: tuple[str, ...]
     """Names of the parts of each bar, where there are several."""
     advice: str
-    """What the user can do about it, as sentences."""
+    """Advice to the user, as sentences."""
     top: float = 0.0
-    """What a full bar stands for; the longest one if 0."""
+    """Value of a full bar; the longest bar if 0."""
 
 
 KINDS = (
@@ -108,7 +108,7 @@ class FaultGroup:
 
     @property
     def note(self) -> str:
-        """How they were counted, where that is the same for all."""
+        """How they were counted, if all were counted in one way."""
         notes = {finding.note for finding in self.findings}
         return notes.pop() if len(notes) == 1 else ""
 
@@ -129,6 +129,6 @@ class FaultGroup:
 
 
 def grouped(faults: Sequence[Finding]) -> tuple[FaultGroup, ...]:
-    """The faults by kind, in the order of `KINDS`; within a kind in the order in which they were found."""
+    """The faults by kind, in the order of `KINDS`; within a kind in the order found."""
     groups = [FaultGroup(kind, tuple(one for one in faults if one.key == kind.key)) for kind in KINDS]
     return tuple(group for group in groups if group.findings)

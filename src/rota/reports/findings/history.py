@@ -1,9 +1,9 @@
-"""A trace as the arrays that all studies read: which job held what from when to when, and how it went.
+"""A trace as the arrays that all studies read: the holdings of each job over time, and its outcome.
 
 A job holds its GPUs from its start for as long as it ran.  Where the trace records no start of any job, each
 stands where it was submitted, and `starts` is False: then nothing is said of waiting or of how full the
-cluster was.  Where it records starts of some jobs, the others ran all the same: they count in GPU-hours and
-outcomes, and only those that are `dated` in waits and in what was held at a moment.
+cluster was.  Where it records starts of some jobs, the others ran too: they count in GPU-hours and outcomes,
+but only `dated` jobs count in waits and in the holdings at a moment.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class NamedCodes:
 
     @classmethod
     def of(cls, names: Sequence[str]) -> NamedCodes:
-        """Names in the order in which they first come."""
+        """Names in order of first occurrence."""
         places = {name: code for code, name in enumerate(dict.fromkeys(names))}
         return cls(np.array([places[name] for name in names], dtype=np.int64), tuple(places))
 
@@ -177,5 +177,5 @@ def named_jobs(history: JobHistory, rows: Ints) -> tuple[NamedJob, ...]:
 
 
 def failed(history: JobHistory) -> Bools:
-    """Jobs whose last attempt failed."""
+    """Jobs with a failed last attempt."""
     return np.asarray(history.outcome == Outcome.FAILED)

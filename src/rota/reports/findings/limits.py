@@ -22,7 +22,7 @@ _NEARLY_ALL = 95.0
 
 
 def study(history: JobHistory, thresholds: Thresholds) -> Said:
-    """The site's median use of limits, and the users who stand out of a site that asks for what it needs."""
+    """The site's median use of limits, and the users that deviate from a site with realistic limits."""
     limit_s = history.trace.jobs.limit_s
     # A job that failed at once or was cancelled says nothing of how long the job would have run.
     known = history.ran & np.isfinite(limit_s) & (limit_s > 0) & (history.outcome == Outcome.COMPLETED)
@@ -52,7 +52,7 @@ def study(history: JobHistory, thresholds: Thresholds) -> Said:
 
 
 def _over_asking(history: JobHistory, used: Floats, thresholds: Thresholds) -> list[Finding]:
-    """Users nearly all of whose jobs use next to nothing of their limits, where others use theirs."""
+    """Users with jobs that nearly all use next to nothing of their limits, where other users use theirs."""
     known = np.isfinite(used)
     findings = []
     for code in np.unique(history.user.code[known]).tolist():

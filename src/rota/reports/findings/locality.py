@@ -27,7 +27,7 @@ class NodeSizes:
     least: dict[str, int]
     """For certain."""
     most: dict[str, int]
-    """As far as one can tell; the same where the size is known."""
+    """The largest plausible size; equal to the certain one if the size is known."""
     stated: bool
     """Whether a stated cluster says it."""
 
@@ -43,11 +43,11 @@ class NodeSizes:
 
     @property
     def unsure(self) -> list[str]:
-        """Nodes whose size is not known for certain."""
+        """Nodes without a certain size."""
         return [name for name, least in self.least.items() if self.most[name] > least]
 
     def needed(self, gpus: Ints, nodes: Sequence[tuple[str, ...]]) -> tuple[Ints, Ints]:
-        """Fewest of its nodes on which each gang has room: for certain, and if all are as large as can be.
+        """Fewest of its nodes with room for each gang: for certain, and if all are as large as plausible.
 
         `gpus` of each gang, shape (n,), and the `nodes` that it ran on.
         """
@@ -71,7 +71,7 @@ def _fewest(gpus: int, sizes: list[int]) -> int:
 
 
 def _seen(nodes: Sequence[SeenNode]) -> list[tuple[int, int]]:
-    """What was held on each, and the most that was held on one of its type."""
+    """The most held on each node, and the most held on any node of its type."""
     largest: dict[str, int] = {}
     for node in nodes:
         largest[node.gpu_type] = max(largest.get(node.gpu_type, 0), node.most)
@@ -79,7 +79,7 @@ def _seen(nodes: Sequence[SeenNode]) -> list[tuple[int, int]]:
 
 
 def _stated(cluster: Cluster, nodes: Sequence[SeenNode]) -> list[tuple[int, int]]:
-    """The size of the stated node of that name, else that of those of its type."""
+    """The size of the stated node of that name, else of the stated nodes of its type."""
     of_name = dict(zip(cluster.node_names, cluster.node_gpus.tolist(), strict=True))
     by_name = [of_name.get(node.name) for node in nodes]
     pairs = zip(nodes, by_name, strict=True)
@@ -87,7 +87,7 @@ def _stated(cluster: Cluster, nodes: Sequence[SeenNode]) -> list[tuple[int, int]
 
 
 def _of_type(cluster: Cluster, node: SeenNode) -> tuple[int, int]:
-    """The least and the largest of the sizes stated for its type that have room for what was held there."""
+    """The least and the largest of the sizes stated for its type with room for the most held there."""
     types = [name.casefold() for name in cluster.type_names]
     kind = types.index(node.gpu_type.casefold()) if node.gpu_type.casefold() in types else None
     known = kind is not None and node.gpu_type != ANY_TYPE
@@ -102,7 +102,7 @@ STUDY = "locality"
 LEAST_JOBS = 20
 """Groups of fewer jobs are not compared."""
 LEAST_ALIKE = 3
-"""Jobs of one kind alone, and beside others, from which on the kind is compared."""
+"""Fewest jobs of one kind, both alone and co-located, for the kind to be compared."""
 _PHILLY = Remedy(
     *("philly", "systems/philly.md", "waits for good locality for a while before it spreads a gang"),
     replay=Replay("philly", spread=True),
@@ -240,7 +240,7 @@ def _by_company(history: JobHistory, rows: Ints, works: Bools) -> Said:
     """Utilisation of jobs that had their nodes to themselves, and of those that had company there."""
     measured, company = rows[works], company_share(history, rows)[works]
     alone, beside = measured[company <= 0.1], measured[company >= 0.5]
-    # What runs beside others differs from what runs alone: each kind of job is compared with itself.
+    # Co-located jobs differ from jobs that run alone: each kind of job is compared with itself.
     kind = _kinds(history)
     pairs = []
     for code in np.intersect1d(kind[alone], kind[beside]).tolist():
@@ -280,7 +280,7 @@ def _kinds(history: JobHistory) -> Ints:
 
 
 def company_share(history: JobHistory, rows: Ints) -> Floats:
-    """Part of its run in which each of `rows` had another job on one of its nodes, at most over its nodes."""
+    """Part of its run in which each of `rows` shared a node with another job, the largest over its nodes."""
     seen = history.trace.observed
     assert seen is not None
     of_node: dict[str, list[int]] = {}

@@ -66,7 +66,7 @@ def render(analysis: Analysis) -> str:
 
 
 def _lead(analysis: Analysis) -> str:
-    """How many faults there are, and what was searched for."""
+    """The number of faults, and the searches made."""
     if not analysis.checked:
         return "This data carries nothing by which faults could be searched for."
     return f"{_count(analysis)} found. Searched for: {'; '.join(analysis.checked)}."
@@ -79,7 +79,7 @@ def _count(analysis: Analysis) -> str:
 
 
 def _gaps(analysis: Analysis) -> list[tuple[str, str]]:
-    """What is missing, and what could be said with it."""
+    """The missing data, and the questions that they would answer."""
     needs: dict[str, list[str]] = {}
     for gap in analysis.unsaid:
         needs.setdefault(gap.needs, []).append(gap.what)
@@ -101,7 +101,7 @@ def _fault_table(group: FaultGroup) -> Iterator[Details]:
 
 
 def _how(analysis: Analysis) -> Iterator[Details]:
-    """What it was judged by."""
+    """The thresholds applied."""
     limits = tuple((name, f"{value:g}") for name, value in asdict(analysis.thresholds).items())
     yield Details("Thresholds", (Terms(limits, as_facts=True),))
     if analysis.odd:
@@ -112,7 +112,7 @@ def _how(analysis: Analysis) -> Iterator[Details]:
 
 
 def show(analysis: Analysis, screen: Console) -> None:
-    """Faults first, then what the trace shows, then what it cannot."""
+    """Faults first, then other findings of the trace, then its gaps."""
     said = set[str]()
     facts = ", ".join(f"{name.lower()} {value}" for name, value in analysis.facts[1:])
     say(screen, f"{analysis.facts[0][1]}: {facts}", "bold", rest="  ")

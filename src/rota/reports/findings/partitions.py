@@ -85,7 +85,7 @@ def _everybodys(
     misplaced: dict[tuple[int, str, str], list[int]],
     thresholds: Thresholds,
 ) -> list[Finding]:
-    """Partitions most of whose users waited so: how load lies, no user's mistake; taken from `found`."""
+    """Partitions where most users waited so: an uneven load, no user's mistake; from `found`."""
     findings = []
     for label, other in sorted({key[1:] for key in misplaced}):
         inside = _of(history, label)
@@ -138,7 +138,7 @@ def _crowded(
 
 
 def _others(pools: Pools, kind: int, label: str, labels: list[str]) -> list[_Elsewhere]:
-    """Partitions with cells that jobs of `kind` do not have and whose GPUs they accept; largest first."""
+    """Partitions with cells that jobs of `kind` do not have, and GPUs that they accept; largest first."""
     mine = set(pools.admitted[kind])
     types = pools.kinds[kind][1]
     others = []
@@ -159,7 +159,7 @@ def _others(pools: Pools, kind: int, label: str, labels: list[str]) -> list[_Els
 def _wrong(
     history: JobHistory, pools: Pools, kind: int, other: _Elsewhere, rows: Ints, thresholds: Thresholds
 ) -> Ints:
-    """Those of `rows` that would have had room in `other` while their own partition was full."""
+    """The `rows` that would have had room in `other` while their own partition was full."""
     rows = rows[_fits(history, pools, other, rows) & _may_use(history, other, rows)]
     if not len(rows):
         return rows

@@ -1,7 +1,7 @@
-"""Where jobs could have run, and how much of it was free when: nodes for the same jobs are one cell.
+"""Where jobs could have run, and how much of it was free when: nodes open to equal jobs form one cell.
 
-Capacity is that of the cluster as stated, or the most that jobs held at one moment: a floor of what was
-there, so that "free" is never claimed of GPUs that no job has shown.
+Capacity is as stated for the cluster, or the most that jobs held at one moment: a lower bound, so that no
+GPU counts as free unless a job has shown that it exists.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OVERLAP_S = 60.0
 
 @dataclass(frozen=True)
 class NodePool:
-    """Nodes that the same jobs may use."""
+    """Nodes that are open to equal jobs."""
 
     labels: frozenset[str]
     """Partitions; empty if the trace names none."""
@@ -165,7 +165,7 @@ def _cells_of_jobs(
 
 
 def _peak(history: JobHistory, rows: Ints, amount: Floats) -> float:
-    """Most that `rows` held at once; stamps of a second may overlap where one job follows another."""
+    """Most that `rows` held at one moment; stamps of a second may overlap where one job follows another."""
     start_s, end_s = history.start_s[rows], history.end_s[rows]
     shorter = np.minimum(OVERLAP_S, 0.5 * (end_s - start_s))
     return float(Steps.held(start_s, end_s - shorter, amount).value.max(initial=0.0))
@@ -176,7 +176,7 @@ def _one(types: frozenset[str]) -> str:
 
 
 def _cells_of_nodes(history: JobHistory) -> tuple[NodePool, ...]:
-    """Nodes with the same partitions and type; each as large as the most that jobs held on it at once."""
+    """Nodes with equal partitions and type; each as large as the most that jobs held on it at one moment."""
     seen, jobs = history.trace.observed, history.trace.jobs
     assert seen is not None
     stretches: dict[str, list[tuple[int, float]]] = {}

@@ -1,6 +1,6 @@
 """Why jobs waited: not yet eligible, above their tenant's quota, no place close together, or no room at all.
 
-At every moment of a job's wait it is one of these, in this order, as in the Philly study: *before eligible*,
+Each moment of a job's wait has the first cause that applies, as in the Philly study: *before eligible*,
 by the record; *fair share*, if its tenant's GPUs and its own would pass the quota; *fragmentation*, if as
 many GPUs as it asks for are free where it may run, and yet it waits; *full* otherwise.
 """
@@ -23,7 +23,7 @@ from rota.reports.wording import SIZES, percent
 STUDY = "queueing"
 BEFORE, FAIR, FRAGMENTED, FULL = "before eligible", "fair share", "fragmentation", "full"
 SLOW_START_S = 300.0
-"""A mean wait beside free GPUs that is shorter may be the time it takes to start."""
+"""A shorter mean wait with GPUs free may be the time it takes to start."""
 LEAST_H = 1.0
 """Waits that add up to less are not worth a split."""
 _ORDER = Remedy(
@@ -142,7 +142,7 @@ def _waits(history: JobHistory, started: Bools, wait_s: Floats, parts: Mapping[s
 def _fragmentation(
     history: JobHistory, started: Bools, parts: Mapping[str, Floats], pools: Pools
 ) -> list[Finding]:
-    """The split by size, and what share of the wait passed beside enough free GPUs."""
+    """The split by size, and the share of the wait with enough GPUs free."""
     named = [name for name in parts if float(parts[name][started].sum()) > 0]
     total = float(sum(of[started].sum() for of in parts.values()))
     shares = {name: float(parts[name][started].sum()) / total for name in parts}

@@ -1,4 +1,4 @@
-"""All studies of a trace, in the order in which a reader wants them."""
+"""All studies of a trace, in the order for a reader."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from rota.reports.wording import gpu_count
 
 @dataclass(frozen=True)
 class Analysis:
-    """What a trace says, ready for a terminal, a program or a page."""
+    """The analysis of a trace, ready for a terminal, a program or a page."""
 
     source: str
     format: str
@@ -63,7 +63,7 @@ class Analysis:
         return tuple(one for one in self.findings if one.study == study and not one.fault)
 
     def with_findings(self, findings: Sequence[Finding], remarks: Sequence[str] = ()) -> Analysis:
-        """The same with gains put in."""
+        """This analysis with gains filled in."""
         return replace(self, findings=tuple(findings), remarks=(*self.remarks, *remarks))
 
     def to_dict(self) -> dict[str, object]:

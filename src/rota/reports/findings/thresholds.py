@@ -14,7 +14,7 @@ class Thresholds:
     """Chosen so that a clean history names no user; `docs/analyze.md` says what each is weighed against."""
 
     idle_utilisation: float = 0.05
-    """A job whose GPUs are busy for no larger part of the time is idle."""
+    """A job is idle if its GPUs are busy for at most this part of the time."""
     idle_cpu_cores: float = 0.05
     """A job that keeps no more CPU cores busy for each GPU is idle, where GPUs were not measured."""
     idle_run_h: float = 0.5
@@ -24,11 +24,11 @@ class Thresholds:
     idle_part_of_user: float = 0.5
     """... if they are this part of the user's measured GPU-hours, or ..."""
     idle_part_of_all: float = 0.05
-    """... this part of those of all users."""
+    """... this part of the measured GPU-hours of all users."""
     array_tasks: float = 5.0
     """An array, or a user's jobs of one name, is named if this number of it died ..."""
     array_part: float = 0.8
-    """... which is this part of all that ended, and this part of them died in the same way ..."""
+    """... which is this part of all that ended, and this part of them died in one way ..."""
     array_chance: float = 0.001
     """... and chance would do that to any of the groups, at the failure rate of all others, no likelier."""
     wrong_wait_min: float = 15.0
@@ -42,7 +42,7 @@ class Thresholds:
     wrong_jobs: float = 3.0
     """A user is named from this number of such jobs on ..."""
     wrong_apart_min: float = 10.0
-    """... on as many occasions so far apart, since jobs that come together are one choice, ..."""
+    """... on that number of occasions this far apart, since jobs that come together are one choice, ..."""
     wrong_hours: float = 2.0
     """... that waited for these hours together ..."""
     wrong_part_of_user: float = 0.2

@@ -19,7 +19,7 @@ from rota.reports.wording import SIZES, gpu_count, listed, percent
 STUDY = "utilisation"
 WHAT = "who holds GPUs that idle"
 CPU_MARGIN = 5.0
-"""Processor time tells idle jobs from others only where the median job uses this many times the threshold."""
+"""Processor time separates idle jobs from others only if the median job uses this many thresholds."""
 NEEDS = "TRESUsageInTot with gres/gpuutil, of the steps (sacct without --allocations)"
 SHARING = Remedy("gandiva", "systems/gandiva.md", "packs jobs that keep a GPU little busy on one GPU")
 
@@ -32,7 +32,7 @@ def study(history: JobHistory, pools: Pools, thresholds: Thresholds) -> Said:
 
 
 def idle_holders(history: JobHistory, thresholds: Thresholds) -> Said:
-    """Users who hold GPUs that do nothing, by what the GPUs or, where nothing measured them, the CPUs did."""
+    """Users that hold idle GPUs, by the use of the GPUs or, where they were not measured, of the CPUs."""
     counters = Counters.of(history.trace)
     long = history.ran & (history.run_s >= thresholds.idle_run_h * HOUR_S)
     on_gpus = np.isfinite(history.utilisation)
@@ -117,7 +117,7 @@ def _evidence(history: JobHistory, counters: Counters, own: Bools) -> tuple[str,
 
 
 def _not_collected(history: JobHistory, counters: Counters) -> tuple[Finding, ...]:
-    """For how many jobs of which users nothing can be said, where others have been measured."""
+    """Number of unmeasured jobs by user, if other jobs have been measured."""
     missing = history.ran & np.isfinite(counters.utilisation) & ~counters.collected
     if not missing.any() or not np.isfinite(history.utilisation).any():
         return ()
@@ -205,7 +205,7 @@ def _demand(history: JobHistory, held: Steps) -> Said:
 
 
 def _busy(history: JobHistory, thresholds: Thresholds) -> Said:
-    """Utilisation of what was held, by size, tenant and over time."""
+    """Utilisation of held GPUs, by size, tenant and over time."""
     known = history.ran & np.isfinite(history.utilisation)
     if not known.any():
         needs = history.utilisation_note or NEEDS

@@ -19,9 +19,9 @@ BURSTY_CV = 2.0
 EVEN_CV = 0.5
 """Gaps that vary less come rather evenly."""
 UNEVEN = 0.2
-"""GPU types whose held parts differ by more are loaded unevenly."""
+"""GPU types are loaded unevenly if their held parts differ by more."""
 RECURRING = 5
-"""Jobs of one name of one user from which on a predictor has something to learn from (the PAI study's)."""
+"""Fewest jobs of one name and user that a predictor can learn from (the PAI study's number)."""
 _PREDICT = Remedy(
     *("pai", "systems/pai.md", "predicts run times from earlier jobs of the same kind, shortest first"),
     replay=Replay("sjf"),

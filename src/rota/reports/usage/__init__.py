@@ -1,1 +1,1 @@
-"""Where the GPU-hours of a cluster or of a trace went, and what they cost."""
+"""Use of the GPU-hours of a cluster or of a trace, and their cost."""

@@ -48,7 +48,7 @@ class Counters:
 
     @classmethod
     def of(cls, trace: Trace) -> Counters:
-        """Those of `trace`."""
+        """The counters of `trace`."""
         run_s = trace.truth.duration_s
         known = np.isfinite(run_s) & (run_s > 0)
         gpu_s = np.where(known, run_s, 1.0) * np.maximum(trace.jobs.gpus, 1)

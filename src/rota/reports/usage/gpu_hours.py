@@ -1,4 +1,4 @@
-"""GPU-hours by tenant, user, GPU type, size, month, outcome: held, summed up, and what they cost."""
+"""GPU-hours by tenant, user, GPU type, size, month, outcome: held, summed up, and priced."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Held:
     epoch: datetime | None
     """Moment 0 (UTC); None where seconds count from nowhere in particular."""
     job: Array
-    """Number of the job: those of one job have the same."""
+    """Number of the job of each stretch."""
     start_s: Floats
     end_s: Floats
     """Not before `start_s`; equal to it for a job that held nothing."""
@@ -110,11 +110,11 @@ class _Pieces:
     start_s: Floats
     end_s: Floats
     is_last: Array
-    """True where the stretch ends in this part of it, so that what was lost then counts here."""
+    """True if the stretch ends in this part of it, so that work lost then counts here."""
 
 
 def _cuts(held: Held, by_month: bool, since: datetime | None, until: datetime | None) -> list[float]:
-    """Moments at which stretches are cut; what lies before the first and behind the last does not count."""
+    """Moments that cut stretches; time before the first and after the last does not count."""
     epoch = held.epoch
     first = -math.inf if since is None or epoch is None else (since - epoch).total_seconds()
     last = math.inf if until is None or epoch is None else (until - epoch).total_seconds()
@@ -207,7 +207,7 @@ def _line(
     cost: Floats | None,
     whole: float,
 ) -> UsageLine:
-    """The sum over the pieces at `places`; `hours`, `parts` of a GPU and `cost` are those of all pieces."""
+    """The sum over the pieces at `places`; `hours`, `parts` of a GPU and `cost` are given for all pieces."""
     of, mine = pieces.of[places], hours[places]
     total = float(mine.sum())
     measured = np.isfinite(held.busy[of])

@@ -1,7 +1,7 @@
-"""What the jobs of a trace held.
+"""GPUs held by the jobs of a trace.
 
-A job holds GPUs from its start for as long as its attempts ran in all; where no start of it is recorded, from
-its submission.  It holds those it asked for, as many on each of the nodes that it ran on.
+A job holds GPUs from its start, or from its submission if no start is recorded, for the total run time of its
+attempts.  It holds the number it asked for, evenly on the nodes that it ran on.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _failed(trace: Trace, run_s: Floats) -> Floats:
 
 
 def _lost_gpu_s(trace: Trace) -> Floats | None:
-    """GPU-seconds in attempts that had to give way; None if there were none."""
+    """GPU-seconds in preempted attempts; None if there were none."""
     lost_s = np.zeros(len(trace)) if trace.observed is None else trace.observed.interrupted_s(PREEMPTED)
     lost_s = np.where(trace.truth.outcome == Outcome.PREEMPTED, np.nan_to_num(trace.ran_s()), lost_s)
     return lost_s * trace.jobs.gpus * trace.jobs.gpu_share if lost_s.any() else None

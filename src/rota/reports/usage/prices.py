@@ -1,4 +1,4 @@
-"""What a GPU-hour costs, by type: typed, from a cluster file, or from the configuration of a cluster."""
+"""Prices of a GPU-hour by type: typed, from a cluster file, or from the configuration of a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST = 1e12
 
 
 class Prices:
-    """What a GPU-hour costs, by type."""
+    """Price of a GPU-hour, by type."""
 
     def __init__(
         self, by_type: Mapping[str, float], others: float | None, *, is_partial: bool = False

@@ -44,7 +44,7 @@ CSV_COLUMNS = (
     "jobs", "gpu_hours", "share", "failed_gpu_hours", "cancelled_gpu_hours", "preempted_gpu_hours",
     "measured_gpu_hours", "idle_gpu_hours", "wait_hours", "cost",
 )  # fmt: skip
-"""Behind what was counted by."""
+"""Columns after the key that usage is grouped by."""
 
 
 # -- a table and its words -----------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def show(usage: UsageView, screen: Console) -> None:
 
 
 def csv_text(usage: UsageView) -> str:
-    """CSV with a line for each line of the usage, without the sum of all; what is unknown is empty."""
+    """CSV with a line for each line of the usage, without the total; unknown values are empty."""
     rows = ([*line.names, *(getattr(line, name) for name in CSV_COLUMNS)] for line in usage.lines)
     return as_csv([*usage.by, *CSV_COLUMNS], rows)
 
@@ -260,7 +260,7 @@ def _month_ticks(months: Sequence[str]) -> tuple[Tick, ...]:
 
 @dataclass(frozen=True)
 class Months:
-    """Curves over the same months, those with the most GPU-hours first."""
+    """Curves over common months, those with the most GPU-hours first."""
 
     months: Sequence[str]
     """`2026-11`, ascending, without gaps."""

@@ -50,7 +50,7 @@ UNKNOWN = (
 SEEN_S = 0.5
 """How long a question about a job waits for the step that takes it in."""
 MOST_REASONS = 50
-"""Waiting jobs at the front of a list for which it gives reasons; `rota why` gives them for any job."""
+"""Number of waiting jobs, from the front, for which a list gives reasons; `rota why` does for any job."""
 
 
 class Answers:
@@ -164,7 +164,7 @@ class Answers:
         return row
 
     def as_planned(self, row: JobRow, view: JobView) -> JobView:
-        """The job, with what is planned for its promised deadline now."""
+        """The job, with the present plan for its promised deadline."""
         return as_planned_now(self._scheduler, row, view)
 
     def with_reasons(self, views: list[JobView]) -> list[JobView]:
@@ -181,7 +181,7 @@ class Answers:
         return views
 
     def dry_run(self, who: Caller, spec: JobSpec) -> DryRun:
-        """What would happen to a job of `who`."""
+        """What would happen to a job of the user `who`."""
         clock = self._scheduler.clock
         wants = asked(spec, who.user, who.tenant or who.user, clock.epoch_unix_s)
         row = JobRow(-1, NEW, who.user, clock(), None, None, 0, wants, JobState())

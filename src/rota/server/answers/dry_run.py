@@ -115,7 +115,7 @@ def _holds(
 
 
 def warnings(spec: JobSpec, now_s: float) -> list[str]:
-    """What a user may not have thought of; `now_s` is Unix time."""
+    """Warnings about a request; `now_s` is Unix time."""
     sentences = []
     if spec.time_s is None and spec.kind != "service":
         sentences.append(

@@ -1,4 +1,4 @@
-"""Gathers the present moment, with what is known of its jobs, for the forecast process."""
+"""Gathers the present moment, with the knowledge of its jobs, for the forecast process."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def past_of(completed: Sequence[PastJob]) -> Past:
 
 
 def costs_of(measured: Iterable[CostRow]) -> Costs:
-    """What the simulated world charges for starts, stops and moves: as measured here, nothing before that."""
+    """Costs of starts, stops and moves in the simulated world: as measured here, nothing before that."""
     views = cost_views(measured)
     if all(view.kind != "start" for view in views):
         return Costs()
@@ -96,7 +96,7 @@ def _wait(job: LiveJob, names: Names, arrays: Mapping[int, list[int]]) -> Wait:
 
 
 def left_s(job: LiveJob) -> float | None:
-    """Work left, in seconds at the requested allocation, as the program tells; None if it does not."""
+    """Work left, in seconds at the requested allocation, as the program reports; None if it does not."""
     attempt = next((one for one in reversed(list(job.attempts)) if one.progress is not None), None)
     progress = None if attempt is None else attempt.progress
     if attempt is None or progress is None or not progress.total_steps or not progress.step_s or job.is_over:

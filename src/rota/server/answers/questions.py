@@ -26,7 +26,7 @@ class PresentMoment:
     waits: Mapping[int, Wait] = field(default_factory=dict)
     """What held jobs wait for."""
     left_s: Mapping[int, float] = field(default_factory=dict)
-    """Work that is left, in seconds at the requested allocation, of jobs whose programs tell."""
+    """Work left, in seconds at the requested allocation, of jobs whose programs report it."""
     wake: Wake | None = None
     """When the policy in force wants to be asked."""
     min_run_s: float = 0.0
@@ -67,7 +67,7 @@ class AskNew:
 
 @dataclass(frozen=True)
 class AskFutures:
-    """What becomes of all jobs under each of `policies`, and under the one in force?"""
+    """What is the future of all jobs under each of `policies`, and under the one in force?"""
 
     looking: Looking
     policies: tuple[str, ...]
@@ -75,7 +75,7 @@ class AskFutures:
 
 @dataclass(frozen=True)
 class AskTenants:
-    """Whom would the policy in force stop or refuse upon this moment if the tenants were these?"""
+    """Which jobs would the policy in force stop or refuse at this moment if the tenants were these?"""
 
     looking: Looking
     tenants: Tenants
@@ -83,7 +83,7 @@ class AskTenants:
 
 @dataclass(frozen=True)
 class AskTrial:
-    """Does `policy` come to a decision upon this moment?"""
+    """Can `policy` decide about this moment?"""
 
     looking: Looking
     policy: str

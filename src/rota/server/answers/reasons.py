@@ -75,7 +75,7 @@ class Words:
 
 
 def _closed(node: LiveNode) -> str:
-    """Who closed it, or what happened to it."""
+    """The user that closed it, or what happened to it."""
     if node.state == "lost":
         return f"is lost ({node.reason})" if node.reason else "is lost"
     if node.state == "away":
@@ -164,7 +164,7 @@ def from_reply(packed: Iterable[Sequence[Any]]) -> list[Constraint]:
 
 
 def reasons_of(scheduler: Scheduler, store: Store, rows: Sequence[JobRow]) -> dict[str, list[ReasonView]]:
-    """By id, dominant first: of held jobs what holds them, of others what the policy says.  Raises Busy."""
+    """By id, dominant first: for held jobs their holds, for others the policy's reasons.  Raises Busy."""
     scheduler.standing.check()
     words, now, epoch_s = Words.of(scheduler.world), scheduler.clock(), scheduler.clock.epoch_unix_s
     held = [row for row in rows if row.now.hold]

@@ -1,4 +1,4 @@
-"""When waiting jobs are expected to start: forecast by a thread now and then, while pages ask."""
+"""Expected starts of waiting jobs, forecast by a thread from time to time while pages ask."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ RESTS = 6
 """A forecast is followed by a pause of this multiple of its time, `LEAST_REST_S` at least."""
 LEAST_REST_S = 10.0
 Range = tuple[float | None, float | None, float | None]
-"""Median, earliest and latest start in Unix seconds; None where it does not come to start."""
+"""Median, earliest and latest start in Unix seconds; None if it does not start."""
 
 
 @dataclass(frozen=True)
 class Starts:
-    """What the last look ahead said."""
+    """Results of the last look ahead."""
 
     at_s: float | None = None
     """Unix time of the look; None if there has been none."""
@@ -40,7 +40,7 @@ class Starts:
 
 
 class StartOutlook:
-    """Answers at once with the last look; asks for another one beside if that is old."""
+    """Answers immediately from the last look ahead; starts another in the background if that is old."""
 
     def __init__(
         self, scheduler: Scheduler, estimator: Estimator, clock: Callable[[], float] = time.monotonic

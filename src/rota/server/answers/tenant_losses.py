@@ -60,7 +60,7 @@ def _policy(scheduler: Scheduler) -> str:
 def _of_policy(
     before: Mapping[str, Any], after: Mapping[str, Any], jobs: Mapping[int, JobRow], policy: str
 ) -> Iterator[TenantLoss]:
-    """What the policy does to jobs with the new tenants that it does not do with the old ones."""
+    """Effects of the policy on jobs under the new tenants that it does not have under the old ones."""
     stopped = set(after["preempt"]) - set(before["preempt"])
     lost = set(before["guaranteed"] or ()) - set(after["guaranteed"] or ()) - stopped
     for row in sorted(stopped & jobs.keys()):

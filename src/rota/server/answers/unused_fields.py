@@ -15,7 +15,7 @@ from rota.wire.job import JobSpec
 
 
 def unread_by_itself(spec: JobSpec) -> list[str]:
-    """What has no effect under any policy."""
+    """Fields without effect under any policy."""
     said = []
     low, high = _sizes(spec)
     steps = " and ".join(["counts"] * (spec.counts != "any") + ["gpus_step"] * (spec.gpus_step > 1))
@@ -45,7 +45,7 @@ def unread_by_itself(spec: JobSpec) -> list[str]:
 
 
 def unread_by_policy(policy: str, spec: JobSpec) -> list[str]:
-    """What has no effect under `policy`, as typed; nothing under one that is unknown here."""
+    """Fields without effect under `policy`, as typed; none under a policy that is unknown here."""
     known = _known(policy)
     if known is None:
         return []
@@ -108,7 +108,7 @@ def _has(names: str) -> str:
 
 
 def _of_devices(spec: JobSpec) -> str:
-    """Names of what is said of devices, joined by `and`."""
+    """Names of the fields about devices, joined by `and`."""
     said = {
         "gpu_type": spec.gpu_types,
         "gpu_memory": spec.gpu_memory_gib,
@@ -120,7 +120,7 @@ def _of_devices(spec: JobSpec) -> str:
 
 
 NAMED = 5
-"""So many jobs are named."""
+"""Most jobs that are named."""
 
 
 def unread_priority(policy: str, priority: int) -> list[str]:

@@ -76,7 +76,7 @@ class Asking:
         constraints = self._trouble()
         try:
             constraints += self._waiting()
-        except RotaError as error:  # it is computing a decision, or restarts: tell what is on record
+        except RotaError as error:  # it is computing a decision, or restarts: answer from the record
             constraints += self._displaced([])
             constraints.append(Constraint(Code.POLICY, detail=str(error)))
         return [words.view(one) for one in constraints or [Constraint(Code.POLICY, detail=_BETWEEN)]]
@@ -90,7 +90,7 @@ class Asking:
         return [ReasonView(code="Resized", sentence=f"was {text}: it goes on from its checkpoint")]
 
     def _trouble(self) -> list[Constraint]:
-        """What keeps the policy or the scheduler from deciding at all."""
+        """Faults that keep the policy or the scheduler from deciding."""
         return [Constraint(Code.POLICY, detail=sentence) for sentence in self.scheduler.troubles()]
 
     def _waiting(self) -> list[Constraint]:
@@ -145,7 +145,7 @@ class Asking:
         return Constraint(Code.PROFILING, left_s, 1, f"{asked} {words.device}s")
 
     def _measured(self, constraint: Constraint, attempt: AttemptRow) -> Constraint:
-        """The speed that the program reports, in place of what the table assumes."""
+        """The speed that the program reports, in place of the table's."""
         if constraint.code is not Code.PACKED:
             return constraint
         now, alone = _step_s(attempt), math.nan
@@ -156,7 +156,7 @@ class Asking:
         return constraint._replace(provided=min(alone / now, 1.0) if now > 0 else math.nan)
 
     def _leavers(self, attempt: AttemptRow) -> list[str]:
-        """Jobs whose processes are still on the devices of `attempt`."""
+        """Jobs with processes still on the devices of `attempt`."""
         world = self.scheduler.world
         wanted = {(place["name"], index) for place in attempt.parts["places"] for index in place["devices"]}
         return [
@@ -167,7 +167,7 @@ class Asking:
             if any(
                 (place.name, index) in wanted
                 for place in other.places
-                if not place.suspended_gib  # what was suspended when it was told to go is on none of them
+                if not place.suspended_gib  # a part suspended before the order to stop holds none of them
                 for index in place.devices
             )
         ]
@@ -231,7 +231,7 @@ def _step_s(attempt: AttemptRow) -> float:
 
 
 def _told(attempt: AttemptRow, *status: PartStatus) -> str:
-    """What the agents of its parts in one of these states say of them."""
+    """Reports of agents about its parts in one of these states."""
     places = [place for place in attempt.parts["places"] if place["status"] in status]
     return "; ".join(dict.fromkeys(place["why"] for place in places if place["why"]))
 
@@ -257,7 +257,7 @@ def plan_of(scheduler: Scheduler, row: JobRow) -> PlanView | None:
 
 
 def as_planned_now(scheduler: Scheduler, row: JobRow, view: JobView) -> JobView:
-    """`view` with the end that is planned now in place of the one that was told last."""
+    """`view` with the end planned now in place of the one reported last."""
     if view.promised_s is None or is_over(view.state):
         return view
     plan = plan_of(scheduler, row)

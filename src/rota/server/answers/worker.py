@@ -65,7 +65,7 @@ class Forecaster:
         """The answer to `request`, or `error` with a sentence and whether it is the caller's fault."""
         try:
             return self._serve[type(request)](request)
-        except Exception as error:  # a policy may raise anything, and the controller hears of it
+        except Exception as error:  # a policy may raise anything, and the controller gets it
             if has_run_out(error):
                 return {SPENT: words_of(error)}
             is_known = isinstance(error, RotaError)
@@ -121,7 +121,7 @@ def trial(ask: AskTrial) -> Reply:
 
 
 def tenants(ask: AskTenants) -> Reply:
-    """What the policy in force decides at this moment, with the tenants as they are and as they would be."""
+    """Decisions of the policy in force at this moment, under the present tenants and the proposed ones."""
     frozen, _ = prepared(ask.looking)
     altered = with_tenants(frozen, ask.tenants)
     seen = altered.snapshot(frozenset())
@@ -143,7 +143,7 @@ def _outcome(decision: Decision) -> Reply:
     }
 
 
-# -- what is asked ---------------------------------------------------------------------------------
+# -- questions -------------------------------------------------------------------------------------
 
 
 def prepared(looking: Looking) -> tuple[Frozen, ForecastRequest]:
@@ -170,7 +170,7 @@ def prepared(looking: Looking) -> tuple[Frozen, ForecastRequest]:
 
 
 def _redo(frozen: Frozen, moment: PresentMoment) -> Callable[[State, int], Redo]:
-    """What is left to do again in a fork: less, by what a job has done since the moment."""
+    """Remaining work in a fork, less the work that a job has done since the moment."""
     before = _done(frozen, moment.redo)
 
     def redo(state: State, row: int) -> Redo:
@@ -183,7 +183,7 @@ def _redo(frozen: Frozen, moment: PresentMoment) -> Callable[[State, int], Redo]
 
 
 def _given(frozen: Frozen, moment: PresentMoment) -> dict[int, float]:
-    """Whole durations of the jobs that tell what is left."""
+    """Whole durations of the jobs that report their remaining work."""
     return {row: did + moment.left_s[row] for row, did in _done(frozen, moment.left_s).items()}
 
 
@@ -197,7 +197,7 @@ def _done(frozen: Frozen, wanted: Collection[int]) -> dict[int, float]:
     return dict(zip(rows, done.tolist(), strict=True))
 
 
-# -- what is answered ------------------------------------------------------------------------------
+# -- answers ---------------------------------------------------------------------------------------
 
 
 def _start(estimate: StartEstimate) -> Reply:
@@ -222,7 +222,7 @@ def _policy(future: PolicyForecast) -> Reply:
 
 
 class _Heard:
-    """A policy, and what it decided last."""
+    """A policy, and its last decision."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy

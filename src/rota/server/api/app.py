@@ -59,9 +59,9 @@ class ApiSettings:
     calls_per_s: float = CALLS_PER_S
     """Of one user or agent, on the long run."""
     burst_calls: float = BURST_CALLS
-    """Of one user or agent, at once."""
+    """Most concurrent calls of one user or agent."""
     threads: int = 16
-    """Threads, so calls that are worked on at once; calls that wait for something take none."""
+    """Threads, and so concurrent calls; calls that wait for something take none."""
 
 
 def create_app(

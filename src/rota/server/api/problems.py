@@ -66,7 +66,7 @@ def refusals(*more: int) -> dict[int | str, dict[str, Any]]:
 
 
 def problem_schema() -> dict[str, Any]:
-    """What the refusals in the description of the API refer to, by its name."""
+    """Schemas that the refusals in the description of the API refer to, by name."""
     return {PROBLEM: Problem.model_json_schema()}
 
 

@@ -1,4 +1,4 @@
-"""Parts of every route: who may call it, which service it asks, its answer, and waiting."""
+"""Parts of every route: permissions, the service that it asks, its answer, and waiting."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rota.wire.job import JOB_ID
 T = TypeVar("T")
 LONGEST_WAIT_S = 60.0
 AT_ONCE = 200
-"""Entries of a list that are written at once, which takes less than a millisecond."""
+"""Entries of a list that are written in one go, which takes less than a millisecond."""
 
 
 def _service(name: str) -> Any:
@@ -125,7 +125,7 @@ def answer(value: BaseModel | Sequence[BaseModel], status: int = 200) -> Respons
 
 
 class Waiting:
-    """The calls that wait for something to happen; ends them when their caller goes, or all at once."""
+    """The calls that wait for an event; ends each when its caller disconnects, or all together."""
 
     def __init__(self) -> None:
         self._closed = False
@@ -177,13 +177,13 @@ class _Call:
         self.ended_by: Exception | None = None
 
     def end(self, error: Exception) -> None:
-        """Cancel what it waits for; it raises `error` instead."""
+        """Cancel the awaited task; the wait raises `error` instead."""
         if self._task is not None and self.ended_by is None:
             self.ended_by = error
             self._task.cancel()
 
     def left(self, gone: asyncio.Future[None]) -> None:
-        """Whoever made it is gone, unless this is only no longer watched."""
+        """The caller has disconnected, unless the call is only no longer watched."""
         if not gone.cancelled():
             gone.exception()  # seen: of a connection that breaks there is nothing more to say
             self.end(ClientDisconnect())

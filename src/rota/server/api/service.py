@@ -25,13 +25,13 @@ HEALTH_S = 1.0
 
 
 class Pulse:
-    """Whether the controller works, asked in a thread of its own, so that callers never wait long.
+    """Whether the controller works, found out in a thread of its own, so that callers never wait long.
 
-    Whatever takes longer than `HEALTH_S` is not well; later callers wait for the same answer.
+    A check that takes longer than `HEALTH_S` counts as failed; later callers wait for its answer too.
     """
 
     def __init__(self, question: Callable[[], str]) -> None:
-        """`question` answers with what is wrong, or nothing."""
+        """`question` returns the fault, or nothing."""
         self._question = question
         self._asking: asyncio.Task[str] | None = None
         self._thread = CapacityLimiter(1)

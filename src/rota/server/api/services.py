@@ -1,4 +1,4 @@
-"""What the routes ask for, one small protocol for each subject.
+"""Services behind the routes, one small protocol for each subject.
 
 Plain methods are called on threads of a pool, several at once. `sync`, `wait`, `logs` and those of
 `TerminalsService` are coroutines on the event loop, because hundreds of them may be waiting: they must not
@@ -65,7 +65,7 @@ class SubmissionsService(Protocol):
     """Jobs come in."""
 
     def submit(self, who: Caller, request: Submission) -> Submitted:
-        """Put jobs on record (durable on return); the same ones again for a key seen before.
+        """Put jobs on record (durable on return); a key seen before returns its first jobs.
 
         Forbidden if the specification names a tenant that is not the caller's.
         """
@@ -104,7 +104,7 @@ class JobsService(Protocol):
         ...
 
     def starts(self) -> Starts:
-        """When waiting jobs are expected to start, as of the last look ahead; at once."""
+        """When waiting jobs are expected to start, as of the last look ahead; answers immediately."""
         ...
 
     def detail(self, who: Caller, id: str, reason: bool = False) -> JobDetail:
@@ -112,7 +112,7 @@ class JobsService(Protocol):
         ...
 
     def curves(self, who: Caller, id: str, since_s: float | None) -> CurvesView:
-        """What it has said over time; only points with something said after `since_s`, a Unix time."""
+        """Its reports over time; only points with a report after `since_s`, a Unix time."""
         ...
 
     def timeline(self, who: Caller, id: str) -> list[StretchView]:
@@ -142,7 +142,7 @@ class JobCommandsService(Protocol):
     def act(self, who: Caller, id: str, verb: Verb, act: Act) -> JobView | ArrayDone:
         """Cancel, hold …; on record on return, done soon after.  Conflict if the state does not allow it.
 
-        Doing what is done already (cancelling a cancelled job) is no error.  `id` may be an array's number:
+        Repeating an act (cancelling a cancelled job) is no error.  `id` may be an array's number:
         then it is one command for all its jobs that are not over, and those that do not allow it are named.
         """
         ...
@@ -165,7 +165,7 @@ class NodesService(Protocol):
 
 
 class HistoryService(Protocol):
-    """What has happened."""
+    """Past events."""
 
     def history(
         self, since_s: float | None, until_s: float | None, limit: int | None = None, after: str = ""
@@ -223,7 +223,7 @@ class ClusterService(Protocol):
 
 
 class PoliciesService(Protocol):
-    """Which policy decides, which one beside it, and what another one would do."""
+    """The policy that decides, its shadow, and what another policy would do."""
 
     def policy(self) -> PolicyView:
         """The one that decides."""
@@ -238,7 +238,7 @@ class PoliciesService(Protocol):
         ...
 
     def shadow(self, who: Caller, policy: str | None) -> PolicyView:
-        """Run another policy beside the real one without acting; None ends that."""
+        """Run another policy in parallel with the real one without acting; None ends that."""
         ...
 
     def whatif(self, question: Question) -> WhatIf:
@@ -285,7 +285,7 @@ class UsersService(Protocol):
         ...
 
     def join_token(self, lifetime_s: float) -> JoinToken:
-        """A token with which machines may join for a while."""
+        """A token that lets machines join for a while."""
         ...
 
 
@@ -297,7 +297,7 @@ class AgentsService(Protocol):
         ...
 
     async def sync(self, node: str, request: SyncRequest) -> SyncReply:
-        """Answers at once if there is something new for the node, otherwise after `wait_s`."""
+        """Answers immediately if there is news for the node, otherwise after `wait_s`."""
         ...
 
     def kept(self, node: str, said: Kept) -> KeptReply:

@@ -32,12 +32,12 @@ VERBS: dict[Verb, tuple[str, ...]] = {
     Verb.REQUEUE: RUNS,
     Verb.CANCEL: (*WAITS, *RUNS, "SUSPENDED"),
 }
-"""In which states a verb is offered."""
+"""States of a job that offer each verb."""
 
 
 @router.post("/act/{id}/{verb}")
 def act(id: JobId, verb: Verb, commands: AskedCommands, who: Person) -> Response:
-    """Do it; the answer says what has been done, for the page to show."""
+    """Carry it out; the answer describes the result for the page."""
     done = commands.act(who, id, verb, Act(reason=REASON))
     return PlainTextResponse(sentence_of(id, verb, done), headers=HEADERS)
 

@@ -25,12 +25,12 @@ TITLES = {
     "agents": "Agents",
     "service": "The service itself",
 }
-"""Subjects in the order in which they are shown; others come after."""
+"""Subjects in the order shown; others come after."""
 
 
 @dataclass(frozen=True)
 class CallAnswer:
-    """What a call may answer."""
+    """One possible answer of a call."""
 
     status: str
     words: str
@@ -59,13 +59,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Form:
-    """What is sent or answered under one name."""
+    """One named value in a request or an answer."""
 
     name: str
     words: str
     fields: Sequence[Field]
     pieces: Sequence[TextPiece]
-    """What it is, where it has no fields."""
+    """Its description if it has no fields."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rota.server.refusals import Forbidden
 
 COOKIE = "rota_session"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods by which nothing is changed, so that any page may send them."""
+"""Methods that change nothing, so that any page may send them."""
 
 
 def cookie_name(headers: Headers) -> str:

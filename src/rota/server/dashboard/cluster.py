@@ -1,4 +1,4 @@
-"""The page Cluster: which job holds which device, how busy it is, what still fits, what is wrong."""
+"""The page Cluster: which job holds which device, how busy it is, free room, and faults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TAKES_JOBS = "up"
 
 @dataclass(frozen=True)
 class FreeGang:
-    """What is free of one type of device, for a job that wants whole devices now."""
+    """Free devices of one type, for a job that wants whole devices now."""
 
     type: str
     devices: int
@@ -35,7 +35,7 @@ class FreeGang:
     on_one_node: int
     """The largest gang that has to be together."""
     where: str
-    """A node on which that fits; empty if none has any."""
+    """A node with that much room; empty if none has any."""
     empty_nodes: int
 
 
@@ -96,7 +96,7 @@ def is_free(device: DeviceView) -> bool:
 
 
 def nodes_part(nodes: Sequence[NodeView], text: str, first: int) -> NodesPart:
-    """Those whose name, state or reason has `text`, the ones that take no jobs first."""
+    """The nodes with `text` in their name, state or reason; nodes that take no jobs come first."""
     wanted = text.strip().lower()
     matching = [node for node in nodes if wanted in f"{node.name} {node.state} {node.reason}".lower()]
     matching.sort(key=lambda node: node.state == TAKES_JOBS and all(one.info.healthy for one in node.devices))

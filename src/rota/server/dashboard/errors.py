@@ -30,7 +30,7 @@ TITLES = {
 
 
 def refused_at_gate(scope: Scope, error: Unauthorized | Forbidden) -> Response:
-    """What the gate answers: a browser without a session is led to where it gets one."""
+    """The gate's answers: a browser without a session is led to where it gets one."""
     headers = Headers(scope=scope)
     if isinstance(error, Unauthorized):
         if is_navigation(headers) and scope["method"] == "GET":

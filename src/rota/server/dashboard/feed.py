@@ -1,7 +1,7 @@
-"""What has changed, for open browsers: written by the scheduler's thread, read by a stream each.
+"""Changes for open browsers: written by the scheduler's thread, read by one stream per browser.
 
-A message names what changed and carries nothing of it, so it is small and holds no secret; a page that is
-concerned asks again.  Changes that come closer together than `PAUSE_S` are one message.
+A message names what changed without its content, so it is small and holds no secret; a page that shows it
+asks again.  Changes that come closer together than `PAUSE_S` are one message.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from rota.server.notifier import Notifier
 
 CHANGED = ("dashboard",)
-"""The key under which streams listen."""
+"""The key that streams listen to."""
 MOST_NAMED = 100
 """Jobs that one message names; if more have changed, it names none and means any."""
 
@@ -27,14 +27,14 @@ class Changes:
     """None stands for any."""
 
     def add(self, other: Changes) -> None:
-        """These, and those of `other`."""
+        """Add the changes in `other`."""
         self.topics |= other.topics
         self.jobs = None if self.jobs is None or other.jobs is None else self.jobs | other.jobs
         if self.jobs is not None and len(self.jobs) > MOST_NAMED:
             self.jobs = None
 
     def take(self) -> Changes:
-        """What has gathered, and nothing from now on."""
+        """Return the gathered changes, and begin again with none."""
         taken = Changes(self.topics, self.jobs)
         self.topics, self.jobs = set(), set()
         return taken
@@ -46,7 +46,7 @@ class Feed:
     def __init__(self, notifier: Notifier | None = None) -> None:
         self.notifier = notifier or Notifier()
         self.count = 0
-        """Number of messages so far: a reader that knows an older number has missed some."""
+        """Count of messages: a reader that knows a lower count has missed some."""
         self._gathered: dict[int, Changes] = {}
         self._next = 0
         self._lock = threading.Lock()
@@ -63,18 +63,18 @@ class Feed:
         self.notifier.notify([CHANGED])
 
     def join(self) -> int:
-        """A new stream, for which changes gather from now on."""
+        """A new stream; changes gather for it from now on."""
         with self._lock:
             self._next += 1
             self._gathered[self._next] = Changes()
             return self._next
 
     def leave(self, stream: int) -> None:
-        """Nobody hears that one any more."""
+        """Drop a stream that no browser reads any more."""
         with self._lock:
             self._gathered.pop(stream, None)
 
     def take(self, stream: int) -> Changes:
-        """What has changed since it was asked last."""
+        """The changes since the last call."""
         with self._lock:
             return self._gathered[stream].take()

@@ -65,7 +65,7 @@ class FutureChart:
 
 
 def charts(answer: WhatIf, jobs: Mapping[str, JobView], now_s: float) -> list[FutureChart]:
-    """One chart for each policy of the answer; jobs stand in the order in which they start now."""
+    """One chart for each policy of the answer; jobs stand in the order of their present starts."""
     policies = list(dict.fromkeys(row.policy for row in answer.rows))
     if not policies:
         return []

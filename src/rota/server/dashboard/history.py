@@ -31,7 +31,7 @@ Word = Annotated[str, Query(max_length=256, pattern=r"^[^\x00]*$")]
 
 @dataclass(frozen=True)
 class Filter:
-    """What is looked for; empty fields let everything pass.  Days are UTC, `2026-11-22`."""
+    """A search for ended jobs; an empty field matches every job.  Days are UTC, `2026-11-22`."""
 
     tenant: str = ""
     user: str = ""
@@ -45,7 +45,7 @@ class Filter:
     """Page, from 0."""
 
     def link(self, at: int | None = None) -> str:
-        """The query that says the same, of another page if `at` is given."""
+        """This search as a query, of another page if `at` is given."""
         fields = {
             name: value for name, value in vars(self if at is None else replace(self, at=at)).items() if value
         }
@@ -72,7 +72,7 @@ class HistoryPage:
     """That those matches held."""
     pages: int
     export: str
-    """Query of the trace of the same window."""
+    """Query of the trace of this window."""
 
 
 def history_page(history: HistoryService, asked: Filter) -> HistoryPage:
@@ -108,7 +108,7 @@ def _passes(job: JobView, text: str, until_s: float | None) -> bool:
 
 
 def as_csv(jobs: Iterable[JobView]) -> str:
-    """What the page lists, as a table; moments are Unix seconds."""
+    """The rows of the page as a table; moments are Unix seconds."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)

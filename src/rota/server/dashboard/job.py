@@ -30,7 +30,7 @@ PIECE_BYTES = 1 << 19
 
 @dataclass(frozen=True)
 class JobRecord:
-    """What is on record of it, and what may be said of that: the lower part of the page."""
+    """The job's record, and remarks on it: the lower part of the page."""
 
     detail: JobDetail
 
@@ -46,7 +46,7 @@ class JobRecord:
 
     @property
     def asked(self) -> list[tuple[str, str]]:
-        """What it asks for, where that differs from the defaults."""
+        """The parts of its request that differ from the defaults."""
         words = count(self.detail.spec.gpus)
         return [pair for pair in asked(self.detail.spec, words, utc) if pair[1]]
 
@@ -80,11 +80,11 @@ class JobPage(JobRecord):
     stretches: Sequence[StretchView]
     """The newest, newest first."""
     verbs: Sequence[Verb]
-    """What the caller may do to it now."""
+    """The acts that the caller may do to it now."""
 
 
 def job_record(jobs: JobsService, who: Caller, id: str) -> JobRecord:
-    """As it is now; Forbidden for those whose job it is not."""
+    """The job as it is now; Forbidden if it is not the caller's."""
     detail = jobs.detail(who, id)
     detail.events = detail.events[-MOST_EVENTS:]
     return JobRecord(detail)
@@ -119,13 +119,13 @@ def show(request: Request, id: JobId, jobs: AskedJobs, who: Person) -> Response:
 
 @router.get("/jobs/{id}/now")
 def now(request: Request, id: JobId, jobs: AskedJobs, who: Person) -> Response:
-    """What changes of it, as far as it is looked at first: state, reasons, life."""
+    """The changing part at the top: state, reasons, life."""
     return fragment(request, "job_now.html", shown=job_page(jobs, who, id, now_of(request)))
 
 
 @router.get("/jobs/{id}/more")
 def more(request: Request, id: JobId, jobs: AskedJobs, who: Person) -> Response:
-    """What changes of it further down: what it asks for and can do, its attempts and events."""
+    """The changing part further down: its request, its program's abilities, its attempts and events."""
     return fragment(request, "job_more.html", shown=job_record(jobs, who, id))
 
 
@@ -140,7 +140,7 @@ async def log(id: JobId, jobs: AskedJobs, who: Person, rank: int = 0, attempt: i
             yield data
             place += len(data)
             if place >= first.size:
-                return  # what is written meanwhile belongs to the next look
+                return  # output written meanwhile belongs to the next look
             piece = await jobs.logs(who, id, LogRequest(attempt, rank, place, PIECE_BYTES, 0.0))
             data = piece.text.encode()
 
@@ -153,7 +153,7 @@ MOST_BARS = 400
 """The newest stretches of a job that was moved more often."""
 HEIGHT, LEAST_HEIGHT, STILL_HEIGHT = 56.0, 14.0, 8.0
 LEAST_WIDTH = 0.15
-"""Of a bar, in parts of a hundred: what is shorter is seen all the same."""
+"""Least width in per cent of a bar, so that a shorter part is still visible."""
 TICKS = 4
 _STEPS_S = (
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800,
@@ -172,7 +172,7 @@ class StripBar:
     height: float
     title: str
     starting: float = 0.0
-    """Width of its begin, in which nothing was worked on."""
+    """Width of its beginning, in which no work was done."""
     is_cut_short: bool = False
     """Others, or a failure, put an end to it."""
 

@@ -1,4 +1,4 @@
-"""Caches page data that is expensive and the same for all viewers."""
+"""Caches page data that is expensive and does not depend on the viewer."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Memo:
         self._told: dict[str, threading.Timer] = {}
 
     def get(self, name: str, make: Callable[[], T]) -> T:
-        """The value of `name`, made again if anything has changed; other callers meanwhile wait for it.
+        """The value of `name`, recomputed if anything has changed; other callers wait for it meanwhile.
 
-        One that is dear may be given although it is old; then those who look on are told again, of the topic
-        `name`, once it would be made anew.
+        A value that is expensive may be returned although it is old; then browsers get a message on the
+        topic `name` once it would be recomputed.
         """
         with self._lock:
             lock = self._locks.setdefault(name, threading.Lock())

@@ -18,7 +18,7 @@ class NavigationEntry:
     key: str = ""
     """Letter that leads to it after `g`."""
     module: str = ""
-    """Module whose `router` serves it."""
+    """Module with the `router` that serves it."""
 
 
 PAGES = (

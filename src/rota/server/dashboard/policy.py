@@ -26,7 +26,7 @@ router = APIRouter(include_in_schema=False)
 DECISIONS = 500
 LIVE = ("PENDING", "OFFERED", "RUNNING", "SUSPENDED")
 MOST_JOBS = 2000
-"""Jobs whose tenants and names the charts know."""
+"""Most jobs for which the charts know tenant and name."""
 Text = Annotated[str, Query(min_length=1, max_length=1024, pattern=r"^[^\x00]+$")]
 
 
@@ -43,7 +43,7 @@ class PolicyPage:
 
 @dataclass(frozen=True)
 class Ahead:
-    """What would become of the live jobs under another policy, beside the one in force."""
+    """The future of the live jobs under another policy, beside the one in force."""
 
     policy: str
     answer: WhatIf
@@ -51,7 +51,7 @@ class Ahead:
     """Measure, now, then, and `better`, `worse` or nothing."""
     charts: Sequence[FutureChart]
     basis: str = ""
-    """What the durations rest on: `3 from time limits, 2 guessed`."""
+    """Sources of the durations: `3 from time limits, 2 guessed`."""
 
 
 def policy_page(policies: PoliciesService) -> PolicyPage:
@@ -64,7 +64,7 @@ def policy_page(policies: PoliciesService) -> PolicyPage:
 
 
 def once(sentences: Sequence[str]) -> list[str]:
-    """`30s ago: would start 8`, each act with the moment at which it was meant last."""
+    """`30s ago: would start 8`, each act with its latest moment."""
     newest: dict[str, str] = {}
     for sentence in sentences:
         newest.setdefault(sentence.partition(": ")[2], sentence)
@@ -102,7 +102,7 @@ MEASURES = (
 
 
 def ahead_of(policies: PoliciesService, jobs: JobsService, policy: str, now_s: float) -> Ahead:
-    """What the policy would do; InputError with its sentence if it cannot decide here."""
+    """Decisions that the policy would make; InputError with its sentence if it cannot decide here."""
     spec = str(parse_policy(policy))
     answer = policies.whatif(Question(policies=[spec]))
     known = {one.id: one for one in jobs.jobs(JobFilter(state=LIVE, limit=MOST_JOBS))}

@@ -32,7 +32,7 @@ STATES: Mapping[str, tuple[str, ...]] = {
     "all": LIVE,
 }
 ROWS = 50
-"""Most jobs shown at once: the policy is asked about each, and each is rendered again at every change."""
+"""Most jobs on one page: the policy is asked about each, and each is rendered again at every change."""
 LONGEST_TEXT = 100
 
 
@@ -54,7 +54,7 @@ class QueueRow:
     place: int | None
     """1 for the job served next; None for jobs without an order."""
     target: float | None
-    """What the policy means to give it; None where it does not say."""
+    """The share that the policy means to give it; None if it does not say."""
     reasons: Sequence[ReasonView]
     start: Range | None
     verbs: Sequence[Verb]
@@ -71,9 +71,9 @@ class QueuePage:
     """Jobs by the words of `STATES`, whatever else is wanted."""
     tenants: Sequence[str]
     order: str
-    """In which order the rows are, as a sentence."""
+    """The order of the rows, as a sentence."""
     target: str
-    """What the policy means to give, as the head of a column: `part of its time`; empty without one."""
+    """Head of the column of shares that the policy means to give: `part of its time`; empty without one."""
     starts: Starts
     trouble: str
     """Why reasons or order are missing; empty if they are not."""
@@ -82,7 +82,7 @@ class QueuePage:
 
 @dataclass(frozen=True)
 class Queue:
-    """All live jobs, in the order of the page, and what is known of them without asking about each."""
+    """All live jobs, in the order of the page, with the facts known without a question about each."""
 
     jobs: Sequence[JobLine]
     places: Mapping[int, int]
@@ -94,7 +94,7 @@ class Queue:
 
     @property
     def order(self) -> str:
-        """In which order the jobs are, as a sentence."""
+        """The order of the jobs, as a sentence."""
         if self.precedence.order is not None:
             return "as the policy serves them"
         if self.precedence.targets:
@@ -103,7 +103,7 @@ class Queue:
 
 
 def queue_of(jobs: JobsService) -> Queue:
-    """The list, the same for all viewers: waiting jobs in order, then held jobs, then running jobs."""
+    """The list, which does not depend on the viewer: waiting jobs in order, then held, then running jobs."""
     live = jobs.lines()
     trouble, known = "", Precedence()
     try:
@@ -169,7 +169,7 @@ def _reasons(jobs: JobsService, ids: Sequence[str]) -> tuple[Mapping[str, Sequen
 
 
 def _is_wanted(job: JobLine, look: Look) -> bool:
-    """Every word has to stand somewhere in what the row shows."""
+    """Each word has to occur in the row."""
     if job.state not in STATES[look.state]:
         return False
     if look.tenant and not f"{job.tenant}/".startswith(f"{look.tenant}/"):
@@ -221,5 +221,5 @@ def rows(
 
 
 def _kept(look: Look) -> dict[str, str | int]:
-    """What of a look has to stand in an address."""
+    """The parts of a view that its address must contain."""
     return {name: value for name, value in asdict(look).items() if value != getattr(Look(), name)}

@@ -38,7 +38,7 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Vary": "HX-Request",
 }
-"""Of every page: nothing comes from elsewhere, no script or style stands in the page itself."""
+"""Of every page: nothing is loaded from elsewhere, and the page itself contains no script or style."""
 COLOURS = len(BARS)
 _CHOSEN: dict[str, int] = {}
 _CHOOSING = Lock()
@@ -82,7 +82,7 @@ def colour_of(name: str) -> int:
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
-    """A whole page; templates see `who` calls and the `path`."""
+    """A whole page; templates get the caller `who` and the `path`."""
     return HTMLResponse(rendered(request, template, **values), status, HEADERS)
 
 

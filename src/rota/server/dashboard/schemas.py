@@ -38,7 +38,7 @@ class Field:
 
 
 def pieces_of(schema: Schema) -> list[TextPiece]:
-    """What a value may be: `list of JobView`, `text or null`, `whole number from 1 to 10`."""
+    """Possible values in words: `list of JobView`, `text or null`, `whole number from 1 to 10`."""
     if "$ref" in schema:
         name = form_of(schema)
         return [TextPiece(name, name)]

@@ -1,4 +1,4 @@
-"""The stream of server-sent events to a browser: what has changed, at most twice a second."""
+"""The stream of server-sent events to a browser: changes, at most twice a second."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class TenantLine:
     view: TenantView
     entitled_to: str
     sentence: str
-    """What it can have now, and why a peer has more."""
+    """GPUs that it can have now, and why a peer has more."""
     is_mine: bool
     part: float
     """Of its own that it has, 0 to 1; of the cluster's held GPUs where it has none."""
@@ -75,7 +75,7 @@ def above(path: str, tenants: Sequence[TenantView]) -> bool:
 
 
 def sentence_of(tenant: TenantView, tenants: Sequence[TenantView], policy: str, between: str) -> str:
-    """What a tenant is entitled to now, and why the peer that has most has more."""
+    """A tenant's present entitlement, and why the peer with most has more."""
     said = [_own(tenant, tenants, policy, between)]
     if tenant.waiting:
         asks = plural(tenant.waiting_gpus, "GPU")
@@ -109,7 +109,7 @@ def _own(tenant: TenantView, tenants: Sequence[TenantView], policy: str, between
 
 
 def _quota(tenant: TenantView, policy: str) -> str:
-    """What a quota is worth under a policy that keeps nothing free for it."""
+    """The worth of a quota under a policy that keeps nothing free for it."""
     gpus = _gpus(tenant.entitled or 0.0)
     if tenant.hard:
         return f"may have {gpus} at most (its quota, a cap; {policy} keeps nothing free for it)"
@@ -117,7 +117,7 @@ def _quota(tenant: TenantView, policy: str) -> str:
 
 
 def _dealt(tenant: TenantView, tenants: Sequence[TenantView], policy: str, between: str) -> str:
-    """What a tenant without anything of its own gets."""
+    """The share of a tenant without anything of its own."""
     if between == Between.WEIGHTS:
         weights = sum(one.weight for one in tenants if "/" not in one.path) or tenant.weight
         part = f"{tenant.weight:g} of {max(weights, tenant.weight):g}"
@@ -166,7 +166,7 @@ def _gpus(number: float) -> str:
 
 
 def curves(tenants: TenantsService, days: int, path: str) -> dict[str, Any]:
-    """What `series.js` draws: one tenant against what is its own, or those that used most."""
+    """Data for `series.js`: one tenant's use against its own share, or the tenants that used most."""
     history, view = tenants.tenants_history(float(days), POINTS), tenants.tenants()
     known = {one.path: one for one in view.tenants}
     names = [path] if path else list(history.held)[:MOST_CURVES]

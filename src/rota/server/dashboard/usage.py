@@ -1,4 +1,4 @@
-"""The page Usage: where the GPU-hours went, by tenant, user or workload, and what they cost."""
+"""The page Usage: GPU-hours by tenant, user or workload, and their cost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Word = Annotated[str, Query(max_length=1024, pattern=r"^[^\x00]*$")]
 
 @dataclass(frozen=True)
 class UsageAsked:
-    """What is to be counted; days are UTC, `2026-11-22`, empty for all of the past."""
+    """The usage to count; days are UTC, `2026-11-22`, empty for all of the past."""
 
     by: str = "tenant"
     then: str = ""
@@ -40,13 +40,13 @@ class UsageAsked:
 
     @property
     def words(self) -> list[str]:
-        """What is counted by."""
+        """The key that usage is grouped by."""
         first = self.by if self.by in BY else "tenant"
         return [first, self.then] if self.then in BY and self.then != first else [first]
 
     @property
     def link(self) -> str:
-        """The query that says the same."""
+        """This selection as a query."""
         fields = {name: value for name, value in vars(self).items() if value}
         return f"?{urlencode(fields)}" if fields else ""
 
@@ -135,7 +135,7 @@ def export(history: AskedHistory, who: Person, asked: AskedFor) -> Response:
 
 
 def day_start(text: str, field: str) -> float | None:
-    """Unix time at which the day begins; None for no text; InputError, naming `field`, for what is no day."""
+    """Unix time at which the day begins; None for no text; InputError, naming `field`, if it is no day."""
     if not text:
         return None
     try:

@@ -34,17 +34,17 @@ from rota.worlds.live.wanted_nodes import AUTOSCALE, works
 
 log = logging.getLogger(__name__)
 TOLD = "autoscale told"
-"""Name of the fact that says what the hook has taken last."""
+"""Name of the fact that records the last message taken by the hook."""
 RUNNING = "autoscale.json"
 """File in ROTA_HOME that names the command that runs."""
 FIRST_PAUSE_S, MOST_PAUSE_S = 1.0, 60.0
 LOOK_S = 5.0
-"""So often it is looked whether the machines have come."""
+"""Seconds between two looks whether the machines have come."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """The message to the hook: how many machines there shall be, and which may go."""
+    """The message to the hook: the wanted number of machines, and those that may go."""
 
     nodes: int
     remove: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ def wish_of(scaling: Mapping[str, Any], nodes: Sequence[NodeRow], removed: Colle
 
 
 class Scaler:
-    """Tells the operator's hook, in a thread of its own."""
+    """Calls the operator's hook, in a thread of its own."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Scaler:
     ) -> None:
         """`shown` has the nodes that the scheduler knows of, once it has looked at them.
 
-        `news` is set when nodes, or what is wanted, are different on record.
+        `news` is set when nodes, or their wanted number, change on record.
         """
         self.autoscale = autoscale
         self.trouble = ""
@@ -98,7 +98,7 @@ class Scaler:
         self._told: Wish | None = None
         self._told_s = 0.0
         self._removed: set[str] = set()
-        """Nodes that the hook was told to remove, as long as that counts."""
+        """Nodes that the hook was asked to remove, as long as that counts."""
         self._news, self._closing = news or threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="autoscale", daemon=True)
 
@@ -127,7 +127,7 @@ class Scaler:
             except StoreError as error:
                 self._fails(f"what is wanted cannot be read: {error}")
                 has_worked = False
-            except Exception as error:  # scheduling goes on without it
+            except Exception as error:  # scheduling continues without it
                 log.exception("autoscale")
                 self._fails(f"{type(error).__name__}: {error}")
                 has_worked = False
@@ -168,7 +168,7 @@ class Scaler:
         return None if self._shown.policy is None else list(self._shown.nodes.copy().values())
 
     def _take(self, wish: Wish, now: float, *, is_again: bool) -> None:
-        """The hook has been told."""
+        """The hook has been called."""
         self._told, self._told_s = wish, now
         self._removed |= {*wish.remove}
         told = {"nodes": wish.nodes, "remove": list(wish.remove), "at_s": now}

@@ -36,9 +36,9 @@ class NotTaken(Exception):  # noqa: N818
 def run_command(
     command: Sequence[str], data: bytes, patience_s: float, begun: Callable[[int], None] | None = None
 ) -> None:
-    """Run it until it ends; raises NotTaken.  `begun` is told its pid.
+    """Run it until it ends; raises NotTaken.  `begun` receives its pid.
 
-    It reads and writes files, not pipes: what it leaves running in the background blocks nothing.
+    It reads and writes files, not pipes: a process that it leaves in the background blocks nothing.
     After `patience_s` it is killed with its process group.
     """
     with TemporaryFile() as message, TemporaryFile() as said:
@@ -95,7 +95,7 @@ def post(url: str, data: bytes, patience_s: float) -> None:
     proxies = [urllib.request.ProxyHandler({})] if _is_here(url) else []
     try:
         with urllib.request.build_opener(_NoRedirect, *proxies).open(request, timeout=patience_s) as answer:
-            answer.read1(MOST_READ)  # what is there; an endless answer blocks nothing
+            answer.read1(MOST_READ)  # one read: an endless answer blocks nothing
     except urllib.error.HTTPError as error:
         again = error.code in (408, 429) or error.code >= 500
         raise NotTaken(f"it answers {error.code}", again=again) from None

@@ -1,9 +1,9 @@
 """Hooks for ends, failures, preemptions, idle jobs, promises at risk and replaced policies.
 
 Each is a command or a webhook.  The scheduler only puts a line into a queue of bounded length.  A thread for
-each target takes what has come in, asks the store for the jobs' states, and sends one message: at most one in
-`every_s` seconds, repeated after a pause if it was not accepted, and given up in the end.  What is queued
-when a controller ends is not sent.
+each target takes the lines, asks the store for the jobs' states, and sends one message: at most one in
+`every_s` seconds, repeated after a pause if it was not accepted, and given up in the end.  Lines still
+queued when a controller ends are not sent.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 END, FAILURE, PREEMPTION, IDLE, RISK, POLICY = "end", "failure", "preemption", "idle", "risk", "policy"
 KINDS = (END, FAILURE, PREEMPTION, IDLE, RISK, POLICY)
 NO_JOB = -1
-"""Row of what has happened to the cluster as a whole."""
+"""Row of events of the cluster as a whole."""
 FAILED = frozenset({"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"})
 PATIENCE_S = 30.0
-"""So long a command may run, or a webhook take to answer."""
+"""Seconds that a command may run, or a webhook take to answer."""
 MOST_TRIES = 6
 FIRST_PAUSE_S, MOST_PAUSE_S = 1.0, 60.0
 MOST_WAITING, MOST_AT_ONCE = 10_000, 100
@@ -72,12 +72,12 @@ Details = Callable[[Sequence[int]], Mapping[int, Mapping[str, Any]]]
 
 
 class Notices:
-    """Tells all targets; `put` never waits."""
+    """Sends events to all targets; `put` never waits."""
 
     def __init__(
         self, cluster: str, targets: Sequence[Target], details: Details, epoch_unix_s: float = 0.0
     ) -> None:
-        """`epoch_unix_s` is the Unix time from which moments count."""
+        """`epoch_unix_s` is the Unix time of moment 0."""
         self._tellers = [Teller(cluster, target, details, epoch_unix_s) for target in targets]
         self._ended: OrderedDict[int, None] = OrderedDict()
 
@@ -143,7 +143,7 @@ class Teller:
         self._thread.start()
 
     def put(self, told: Told) -> None:
-        """It may be told, if the target wants it and there is room."""
+        """Queue the event if the target wants it and there is room."""
         wants = self._target.on
         if told.kind not in wants and not (told.kind == FAILURE and END in wants):
             return
@@ -188,7 +188,7 @@ class Teller:
         return {"cluster": self._cluster, "events": events, "left_out": left_out}
 
     def _is_for(self, job: Mapping[str, Any] | None) -> bool:
-        """Whether the target hears of `job`."""
+        """True if the target gets events of `job`."""
         of = self._target.tenant
         return job is None or not of or f"{job['tenant']}/".startswith(f"{of}/")
 

@@ -24,7 +24,7 @@ _SPAWNER = ThreadPoolExecutor(1, thread_name_prefix="policy-spawner")
 """Starts all children: the kernel kills them when the *thread* that started them ends."""
 _CRASHES = (signal.SIGABRT, signal.SIGSEGV)
 END_S = 0.2
-"""Time for a process to end whose pipe is closed."""
+"""Seconds for a process to end after its pipe is closed."""
 READ_S = 10.0
 """Time for the rest of an answer once its first byte is there."""
 
@@ -48,7 +48,7 @@ class PolicyProcess:
         confine(self.pid, self._most_gib)
         self._asked = 0
         self.is_broken = False
-        """True if what was said may be half said; only killing helps."""
+        """True if a message may be half sent; only killing helps."""
 
     def is_alive(self) -> bool:
         return not self.is_broken and self._process.poll() is None
@@ -90,7 +90,7 @@ class PolicyProcess:
         return reply
 
     def _end(self) -> str:
-        """By which signal it has ended, in words that follow what was noticed of that; empty if by none."""
+        """The signal that ended it, in words that follow the observed failure; empty if there was none."""
         try:
             code = self._process.wait(timeout=END_S)
         except subprocess.TimeoutExpired:
@@ -104,7 +104,7 @@ class PolicyProcess:
         return f"; its process ended by {by.name}{limit}"
 
     def kill(self) -> None:
-        """End it and whatever it started, at once."""
+        """End it and all processes that it started, immediately."""
         self.is_broken = True
         if self._process.poll() is None:
             try:
@@ -133,7 +133,7 @@ def _start(fd: int, log: Path | None, module: str) -> subprocess.Popen[bytes]:
 
 
 def _opened(log: Path | None) -> BinaryIO | None:
-    """The file for what the policy prints; None, the controller's own output, if it cannot be written."""
+    """The file for the policy's output; None, the controller's own output, if it cannot be written."""
     if log is None:
         return None
     try:

@@ -26,9 +26,9 @@ MOST: Final = 3
 LAST_RESORT: Final = "fifo"
 """Takes over where no other policy has decided well."""
 ITSELF: Final = "rota"
-"""Who put a policy in charge if no person did."""
+"""Stands for the user if Rota itself put a policy in charge."""
 GOOD: Final = "policies_that_decided"
-"""Name of the fact that lists the last two policies whose decisions were carried out, the newest first."""
+"""Name of the fact that lists the last two policies that made carried-out decisions, newest first."""
 REPLACED: Final = "policy_replaced"
 """Name of the fact that says which policy was replaced, when, and why."""
 
@@ -42,13 +42,13 @@ class DecisionFailedError(Exception):
 
 @dataclass
 class Failures:
-    """Failures in a row of the same kind."""
+    """Failures of one kind in a row."""
 
     count: int = 0
     since_s: float = 0.0
     """Moment of the first, in seconds since the cluster's epoch."""
     why: str = ""
-    """What the last one was, as a sentence."""
+    """The last failure, as a sentence."""
 
     def add(self, why: str, now: float) -> None:
         """One more."""
@@ -87,7 +87,7 @@ class Failing:
         self._seen = host.failures
 
     def failed(self, error: Exception) -> str:
-        """A turn has failed; returns what is to be logged."""
+        """A turn has failed; returns the line for the log."""
         if isinstance(error, DecisionFailedError):
             self._of_policy.add(str(error), self._clock())
             return f"policy {self._spec} {self._of_policy.why}"
@@ -125,7 +125,7 @@ class Failing:
         return next((spec for spec in self._good if spec != self._spec), LAST_RESORT)
 
     def replacement(self) -> tuple[Step, str]:
-        """The step by which `successor` takes over, and what is to be said of it."""
+        """The step that puts `successor` in charge, and the sentence about it."""
         assert self._policy is not None
         now, new = self._clock(), self.successor
         told = {"policy": self._spec, "by": new, "at_s": now, "times": MOST, "why": self._of_policy.why}
@@ -144,14 +144,14 @@ class Failing:
 
     @property
     def for_strangers(self) -> str:
-        """What fails and since when, without what it says; empty if nothing does."""
+        """The failing part and since when, without its message; empty if nothing fails."""
         for failures, what in ((self._own, "the scheduler fails"), (self._of_policy, "its policy fails")):
             if failures.count:
                 return f"{what} since {self._moment(failures.since_s)}; `rota status` says why"
         return ""
 
     def of_policy(self, trouble: str) -> str:
-        """What is wrong with the policy in charge, whose process says `trouble`; empty if nothing is."""
+        """The fault of the policy in charge, given the `trouble` that its process reports; empty if none."""
         failures = self._of_policy
         if not failures.count:
             return trouble
@@ -166,7 +166,7 @@ class Failing:
         return self._replacement_in_words(self._replaced) if self._is_stopgap else ""
 
     def _bare(self, trouble: str) -> str:
-        """What the policy's process says of a failure, without what is said of each."""
+        """The process's words on a failure, without the phrases common to all failures."""
         return trouble.removeprefix(f"policy {self._spec} ").removesuffix(KEEPS)
 
     @property

@@ -1,7 +1,7 @@
 """The policies of a cluster: the real one, which decides, and perhaps a shadow, which watches.
 
 For the loop a host is a policy.  A controller that swaps the policy renews the host with an empty memory, and
-makes a loop over the same state whose rules are `Gentle` for its first decision
+makes a loop over the same state with the rules `Gentle` for its first decision
 (`rota.scheduler.guard.live_rules`).
 """
 
@@ -84,12 +84,12 @@ class PolicyHost:
 
     @property
     def needs(self) -> frozenset[Knowledge]:
-        """What both policies must be told; it changes with the shadow, and the loop reads it only once."""
+        """Knowledge that both policies need; it changes with the shadow, and the loop reads it only once."""
         return self.real.needs | (self.shadow.needs if self.shadow else frozenset())
 
     @property
     def levers(self) -> frozenset[Lever]:
-        """What the real policy may do."""
+        """Acts that the real policy may use."""
         return self.real.levers
 
     @property
@@ -99,7 +99,7 @@ class PolicyHost:
 
     @property
     def trouble(self) -> str:
-        """One sentence if the last decision failed; everything keeps what it has."""
+        """One sentence if the last decision failed; then every job keeps its devices."""
         return self.real.trouble
 
     @property
@@ -113,7 +113,7 @@ class PolicyHost:
         return self.real.rests_s
 
     def rest(self, why: str, failed_in_a_row: int) -> None:
-        """The real policy is not asked for a while; see `RemotePolicy.rest`."""
+        """Let the real policy pause; see `RemotePolicy.rest`."""
         self.real.rest(why, failed_in_a_row)
 
     def warm(self) -> None:
@@ -121,7 +121,7 @@ class PolicyHost:
         self.real.warm()
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        """The decision of the real policy; afterwards the shadow is asked the same."""
+        """The decision of the real policy; afterwards the shadow decides about the same moment."""
         decision = self.real.decide(snapshot, memory)
         if self.shadow is not None and not self.real.trouble:
             self.shadow.moment(snapshot, decision)
@@ -153,7 +153,7 @@ class PolicyHost:
         return self.real.freeze(timeout_s)
 
     def weigh(self, costs: Costs) -> None:
-        """From now on, of jobs that the policy ranks alike, the one gives way for which that costs least."""
+        """From now on, of jobs with equal rank, the one with the cheapest preemption is preempted."""
         self._costs = self.real.costs = costs
 
     def set_shadow(self, policy: str | None) -> None:
@@ -166,7 +166,7 @@ class PolicyHost:
             self.shadow = Shadow(policy, self._feed, seed=self._seed, limits=self._limits, log=log)
 
     def shadow_moments(self) -> list[ShadowMoment]:
-        """What the shadow would have done otherwise, oldest first."""
+        """Differences of the shadow's decisions, oldest first."""
         shadow = self.shadow
         return list(shadow.moments) if shadow else []
 

@@ -7,7 +7,7 @@ import sys
 
 GIB = 1 << 30
 SPENT = "spent"
-"""Key of the answer of a process that ran out of memory: what it was about, as a sentence."""
+"""Key of the answer of a process that ran out of memory: its task, as a sentence."""
 _spare = [bytes(4 << 20)]
 """Given up by a process that has run out, so that it can say so."""
 
@@ -20,7 +20,7 @@ def most_gib(memory_gib: float) -> float:
 
 
 def confine(pid: int, memory_gib: float) -> None:
-    """From now on the process `pid`, and what it starts, gets no more than that, each; on Linux only."""
+    """From now on the process `pid`, and each process that it starts, gets no more memory; Linux only."""
     if sys.platform != "linux":
         return
     import resource

@@ -35,11 +35,11 @@ LONGEST = 1 << 32
 
 
 class PipeError(PolicyError):
-    """The other side is gone, or what it says is no message."""
+    """The other side is gone, or has sent something that is no message."""
 
 
 class NotTakenError(PipeError):
-    """The other side was gone before it read what was said: nothing has come of it."""
+    """The other side was gone before it read the message, which had no effect."""
 
 
 class OutOfMemoryError(PipeError):
@@ -51,12 +51,12 @@ class OutOfMemoryError(PipeError):
 
 @dataclass(frozen=True)
 class NewRows:
-    """What is new in the knowledge of one kind: some rows of its columns, or all of it."""
+    """News in the knowledge of one kind: some rows of its columns, or all of it."""
 
     kind: Knowledge
     provenance: Provenance
     values: Array | Table
-    """With `rows`, the columns have only these rows, and a table shares only what is new."""
+    """With `rows`, the columns have only these rows, and a table shares only its news."""
     rows: Array | None = None
     """None if `values` replace everything."""
 
@@ -82,7 +82,7 @@ class Decide:
     memory: bytes | None = None
     """Go on with this sealed memory; None for the one that the last decision left."""
     costs: Mapping[int, float] = field(default_factory=dict)
-    """What the preemption of running jobs would cost, by row."""
+    """Cost of preempting running jobs, by row."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Explain:
 
 @dataclass(frozen=True)
 class ServedOrder:
-    """In which order the waiting jobs are served."""
+    """The order in which waiting jobs are served."""
 
     frames: list[Frame]
 
@@ -124,7 +124,7 @@ class WhyAnswer:
     ahead: list[int]
     """The first rows before it."""
     plan: DeadlinePlan | None = None
-    """How its policy means to keep its deadline."""
+    """The policy's plan to keep its deadline."""
 
 
 # -- the pipe --------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def unseal(sealed: bytes | None) -> Memory:
 
 
 def sealed_memory(sealed: bytes | None) -> Memory:
-    """What the loop carries for a policy in another process: its sealed memory, or nothing yet."""
+    """The loop's memory for a policy in another process: sealed, or empty at first."""
     return {} if sealed is None else {"sealed": sealed}
 
 
@@ -284,8 +284,8 @@ def unpack_plan(packed: list[Any] | None) -> DeadlinePlan | None:
 def check_policy(text: str, knowledge_available: frozenset[Knowledge] | set[Knowledge]) -> PolicySpec:
     """`text` as a policy that can run on a live cluster where `knowledge_available` is provided.
 
-    Raises InputError in one sentence if nobody knows it, a parameter is wrong, or it needs to be told what
-    nobody can tell.
+    Raises InputError in one sentence if it is unknown, a parameter is wrong, or it needs knowledge that is
+    not available.
     """
     import_policies()
     spec = parse_policy(text)

@@ -1,7 +1,7 @@
 """The child: holds a replica of the loop's table and a policy, and answers what its parent asks.
 
-Started as `python -P -m rota.server.policy.process FD PARENT` with one end of a pair of sockets.  What the
-policy prints goes to standard error.  The child dies with its parent, even while the policy hangs.
+Started as `python -P -m rota.server.policy.process FD PARENT` with one end of a pair of sockets.  Output of
+the policy goes to standard error.  The child dies with its parent, even while the policy hangs.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ Reply = dict[str, Any]
 NOT_ASKED = Constraint(
     Code.POLICY, detail="the policy has not decided since its process began; when it does next, it says why"
 )
-"""What an explanation says where nothing else binds: for a while where a policy decides in rounds."""
+"""Explanation if no other reason applies, as for a while under a policy that decides in rounds."""
 AHEAD = 3
-"""So many of the rows before a job are named."""
+"""Number of the rows before a job that are named."""
 
 
 class PolicyChild:
@@ -67,10 +67,10 @@ class PolicyChild:
 
     def __init__(self) -> None:
         self.is_in_step = False
-        """True as long as the replica is known to be what the loop has."""
+        """True as long as the replica is known to equal the loop's table."""
         self.spec = PolicySpec("", {})
         self.module = ""
-        """In which the policy is written."""
+        """The module of the policy."""
         self.seed = 0
         self._serve: dict[type, Callable[[Any], Reply]] = {
             Begin: self.begin, Decide: self.decide, Explain: self.explain, Freeze: self.freeze,
@@ -129,7 +129,7 @@ class PolicyChild:
             self.replica.state, cause, self.told.known, frozenset(self.policy.needs), RunSeed(self.seed)
         )
 
-    # -- what is asked -------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------
 
     def decide(self, request: Decide) -> Reply:
         self._follow(request.frames)
@@ -238,7 +238,7 @@ class PolicyChild:
 
 
 class Answering(Protocol):
-    """What a process like this one serves."""
+    """Requests that this process serves."""
 
     def answer(self, request: Any) -> Reply:
         """Plain values; `error` with a sentence if there is no answer."""

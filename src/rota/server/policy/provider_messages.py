@@ -1,4 +1,4 @@
-"""What a policy process knows of jobs already, so that only news has to be sent."""
+"""Tracks the knowledge that a policy process already has, so that only news has to be sent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class KnowledgeTold:
     def news(
         self, known: Mapping[Knowledge, Known], needs: Collection[Knowledge], submitted: int
     ) -> list[NewRows]:
-        """What has changed, of what is needed, since the last call; columns up to row `submitted`."""
+        """Changes of the needed knowledge since the last call; columns up to row `submitted`."""
         told = (self._new(kind, known[kind], submitted) for kind in sorted(needs) if kind in known)
         return [rows for rows in told if rows is not None]
 
@@ -69,7 +69,7 @@ def _whole(columns: Mapping[str, Array], shared: Mapping[str, Array]) -> Array |
 
 
 def _are_alike(told: Mapping[str, Array], columns: Mapping[str, Array]) -> bool:
-    """True if the same columns have the same shapes."""
+    """True if both have the same columns with the same shapes."""
     return {n: a.shape for n, a in told.items()} == {n: a.shape for n, a in columns.items()}
 
 
@@ -81,7 +81,7 @@ def _changed_rows(told: Mapping[str, Array], columns: Mapping[str, Array], submi
 
 
 def _differ(old: Array, new: Array) -> Bools:
-    """Rows in which two columns differ; NaN equals NaN."""
+    """Rows where two columns differ; NaN equals NaN."""
     differ = old != new
     if old.dtype.kind == "f":
         differ &= ~(np.isnan(old) & np.isnan(new))
@@ -90,12 +90,12 @@ def _differ(old: Array, new: Array) -> Bools:
 
 
 class KnowledgeHeard:
-    """The other side: the knowledge put together again from what was told."""
+    """The receiving side: rebuilds the knowledge from the messages."""
 
     def __init__(self) -> None:
         self.known: dict[Knowledge, Known] = {}
         self._written: dict[Knowledge, tuple[dict[str, Array], dict[str, Array]]] = {}
-        """The columns and what they share behind `known`, which shows them read-only."""
+        """The columns behind `known`, with their shared data; `known` shows them read-only."""
 
     def learn(self, news: Collection[NewRows]) -> None:
         """Take in what `KnowledgeTold.news` has said."""

@@ -56,11 +56,11 @@ KEEPS = "; everything keeps what it has"
 """How the sentence about a failure ends."""
 
 Costs = Callable[[], Mapping[int, float]]
-"""What the preemption of each running job would cost now, in seconds."""
+"""Present cost of preempting each running job, in seconds."""
 
 
 class TableFeed:
-    """Hands what happens to one table to all who follow it.  Only the scheduler's thread may use it."""
+    """Hands the changes of one table to all its followers.  Only the scheduler's thread may use it."""
 
     def __init__(self, state: TracedState, table: GrowingTable) -> None:
         self.state = state
@@ -74,7 +74,7 @@ class TableFeed:
             follower(frame)
 
     def begin(self, policy: str, memory: bytes | None, seed: int) -> Begin:
-        """What a process begins with that is to follow from the last `pull` on."""
+        """The first message to a process that follows from the last `pull` on."""
         return Begin(take_whole(self.state, self.table), policy, memory, seed)
 
 
@@ -94,7 +94,7 @@ class Timeouts:
 
 @dataclass
 class Tally:
-    """What became of the calls so far."""
+    """Counts of calls by outcome."""
 
     calls: int = 0
     failures: int = 0
@@ -110,7 +110,7 @@ class RemotePolicy:
     """The policy `spec` in a process of its own, as the loop knows policies.
 
     `decide`, `note` and `close` are for the scheduler's thread; `explain` and `freeze` for any.
-    `memory` is what was stored of an earlier run; each call of `decide` says again which one holds.
+    `memory` is stored from an earlier run; each call of `decide` passes the one that counts.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class RemotePolicy:
         self._is_in_step = False
         """True if the child has begun and gets every frame."""
         self._told = KnowledgeTold()
-        self._left = memory or None  # what the last decision left
+        self._left = memory or None  # left by the last decision
         self._rest_until = 0.0
         self._cannot_begin = False
         """True if its process could not begin as a step was noted: that is over once one has begun."""
@@ -186,7 +186,7 @@ class RemotePolicy:
         return max(0.0, self._rest_until - time.monotonic())
 
     def decide(self, snapshot: Snapshot, memory: Memory) -> Decision:
-        """What the policy decides, or a decision that changes nothing and `trouble`."""
+        """The policy's decision; on a failure one that changes nothing, and `trouble`."""
         self.tally.calls += 1
         self._feed.pull()
         rest_s = self._rest_until - time.monotonic()
@@ -279,7 +279,7 @@ class RemotePolicy:
         return pause_s
 
     def _nothing(self, snapshot: Snapshot, memory: Memory, pause_s: float) -> Decision:
-        """Everything keeps what it has; until the pause is over no event wakes the policy."""
+        """Every job keeps its devices; until the pause is over no event wakes the policy."""
         return Decision(memory, wake=Wake(snapshot.now + pause_s, Event.NONE), is_cut=True)
 
     def _bury(self) -> None:

@@ -1,8 +1,8 @@
-"""A second policy that watches: it decides upon the same moments, and only says what it would have done.
+"""A second policy that watches: it decides about the same moments, and only reports what it would have done.
 
 It never delays the real one: moments are queued behind the real decision and decided upon in a thread of
-their own.  If it lags behind, it skips to the newest moment.  It is asked when the real policy is asked, and
-told what the real one has done, not what it wanted itself.
+their own.  If it lags behind, it skips to the newest moment.  It is asked when the real policy is asked,
+and sees the results of the real one's decisions, not of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KEPT = 100
 
 @dataclass(frozen=True)
 class ShadowMoment:
-    """What the shadow would have done otherwise at one moment."""
+    """Differences of the shadow's decision at one moment."""
 
     now: float
     would: list[str]
@@ -54,7 +54,7 @@ class _Moment:
 
 
 class Shadow:
-    """The policy `spec`, deciding beside the real one."""
+    """The policy `spec`, which decides in parallel with the real one."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class Shadow:
 def differences(
     ids: Sequence[str], cluster: Cluster, held: dict[int, Grant], real: Decision, shadow: Decision
 ) -> list[str]:
-    """What `shadow` would do that `real` does not, and what it would leave."""
+    """Acts of `shadow` that `real` does not do, and acts that it would leave out."""
     there = {grant.job: grant for grant in real.grants}
     here = {grant.job: grant for grant in shadow.grants}
     would = []

@@ -6,7 +6,7 @@ import re
 
 _BEFORE_HOST = re.compile(r"(?<=://)[^/@]*?:(.+)(?=@)")
 _IN_QUERY = re.compile(r"(?i)([?&][^=&@]*(?:passw|pwd|secret)[^=&@]*=)([^&]+)")
-"""`?password=…&sslpassword=…`: parameters as libpq knows them, and what is meant for one."""
+"""`?password=…&sslpassword=…`: parameters as libpq knows them, and names meant for one."""
 
 
 def passwords_in(address: str) -> list[str]:

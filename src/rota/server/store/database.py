@@ -25,7 +25,7 @@ from rota.server.store.silence import StoreSilence, bounded_connect, long_patien
 from rota.server.store.whole_file import FileLost, KeptFile, check_not_lost, is_read_only, make_sure_of
 
 Faults = Callable[[str], None]
-"""Called with the name of each point of a write before it is reached; what it raises fails the write."""
+"""Called with the name of each point of a write before it is reached; its exceptions fail the write."""
 READERS = 32
 """Most connections that read at one time; the next reader waits for one of them."""
 
@@ -256,7 +256,7 @@ class Database:
                 self._writer.exec_driver_sql("ROLLBACK")
                 return
             except FAILURES:
-                lost = True  # dropping it says the same to the database
+                lost = True  # dropping it has the same effect on the database
         self._drop()
 
     def _save(self, copy: Path) -> None:
@@ -324,7 +324,7 @@ SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN (
     'idle_session_timeout', 'idle_in_transaction_session_timeout', 'statement_timeout', 'transaction_timeout'
 )
 """
-"""Those of these settings that the server's version has."""
+"""The settings among these that the server's version has."""
 
 
 def _never_ended(raw: Any, _record: Any) -> None:
@@ -369,7 +369,7 @@ def _lock_file(path: Path, where: str, wait_s: float) -> tuple[FileLock, bool]:
 
 
 def _is_cut_at_the_wrong_place(url: str, parsed: URL) -> bool:
-    """Whether a piece of the password counts as host or as name: it would be told with the address."""
+    """True if part of the password counts as host or name: messages would show it with the address."""
     return url.count("@") > 1 and "@" in f"{parsed.host}{parsed.database}"
 
 

@@ -11,14 +11,14 @@ from rota.errors import WorldError
 
 
 class StoreError(WorldError):
-    """The store could not be read or written; what was to be written is not there."""
+    """The store could not be read or written; the attempted write is not stored."""
 
     def __init__(
         self, message: str, *, unsure: bool = False, silent: bool = False, damaged: bool = False
     ) -> None:
         super().__init__(message)
         self.damaged = damaged
-        """True if what the database holds is not what was written: no later call mends that."""
+        """True if the database does not hold what was written: no later call repairs that."""
         self.silent = silent
         """True if the database was waited for in vain: it said nothing, or another program has it locked."""
         self.unsure = unsure
@@ -26,7 +26,7 @@ class StoreError(WorldError):
 
 
 FAILURES = (SQLAlchemyError, sqlite3.Error, OSError, OverflowError, UnicodeError)
-"""What a database or its driver may raise; anything else is a mistake of ours and stays what it is."""
+"""Exceptions of a database or its driver; any other is a mistake of ours and is not converted."""
 
 DAMAGED = "{where} is damaged ({said}); put a copy of it in its place while no controller runs (`rota down`)"
 _SQLITE: dict[object, str] = {
@@ -82,7 +82,7 @@ READ_ONLY = "{where} can only be read: its file system is read-only; mount it so
 def failure(
     error: BaseException, where: str, busy_s: float, *, is_read_only: bool = False, then: str = AGAIN
 ) -> StoreError:
-    """The StoreError that tells of `error`, which is one of FAILURES.
+    """The StoreError that reports `error`, which is one of FAILURES.
 
     `is_read_only` says that the file system of an SQLite database takes nothing; `then` what comes next
     where it is out of reach.
@@ -99,14 +99,14 @@ def failure(
 
 
 def _code(cause: BaseException) -> int | str | None:
-    """What the database calls it: a number of SQLite (the low byte: the rest refines it), an SQLSTATE."""
+    """The database's code for it: a number of SQLite (the low byte: the rest refines it), an SQLSTATE."""
     number: int | None = getattr(cause, "sqlite_errorcode", None)
     state: str | None = getattr(cause, "sqlstate", None)
     return state if number is None else number & 0xFF
 
 
 def _refused(cause: BaseException) -> str | None:
-    """The SQLSTATE with which PostgreSQL does not let us in; None if it is not that, or not known."""
+    """The SQLSTATE with which PostgreSQL refuses the connection; None for any other or unknown one."""
     if not hasattr(cause, "sqlstate"):
         return None
     return next((state for state, words in _REFUSED if re.search(words, str(cause))), None)

@@ -1,4 +1,4 @@
-"""Rows as the database takes them, and back: which field is which column, and how each kind of value stands.
+"""Converts rows for the database and back: the column of each field, and the form of each kind of value.
 
 A field is a column of the same name.  Numbers lose whatever NumPy made of them, NaN in a field that may be
 None is None, text loses what no database stores (NUL, half characters), JSON is text.
@@ -119,7 +119,7 @@ class RowForm(Generic[R]):
         return {name: out(getattr(row, name)) for name, out in self._out}
 
     def row(self, values: Sequence[Any]) -> R:
-        """The row whose columns have `values`, in the order of `names`."""
+        """The row with `values` in its columns, in the order of `names`."""
         read = list(values)
         for i, back in self._back:
             read[i] = back(read[i])

@@ -19,7 +19,7 @@ LEAVING = "leaving"
 LEAVING_S = 30.0
 """Seconds that a new controller waits for one that is leaving, which ends its calls and its policy."""
 _ADVISORY = int.from_bytes(b"rota-db", "big")
-"""Number of the lock in PostgreSQL; other programs that lock the same database choose others."""
+"""Number of the lock in PostgreSQL; other programs that lock this database use other numbers."""
 _KEEPALIVE = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3}
 """After how many seconds the server lets go of the lock of a machine that went dark."""
 _TAKEN = "{where} is in use by another controller{who}; stop that one, or give this one a database of its own"

@@ -1,4 +1,4 @@
-"""New jobs: what a specification asks for, and their rows, ids and specifications."""
+"""New jobs: the request in a specification, and their rows, ids and specifications."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _event(rows: Sequence[JobRow], submit_s: float) -> dict[str, Any]:
 
 
 def asked(spec: JobSpec, user: str, tenant: str, epoch_s: float) -> JobAsked:
-    """`spec`, submitted by `user` whose own tenant is `tenant`; moments count from `epoch_s` (Unix)."""
+    """`spec`, submitted by `user` of the tenant `tenant`; moments count from `epoch_s` (Unix)."""
     said = {column.name: _value(column, spec) for column in SUBMITTED}
     said["gpus_min"], said["gpus_max"] = spec.range
     said["tenant"] = spec.tenant or tenant

@@ -1,4 +1,4 @@
-"""Deletes what is too old, a little in each transaction.
+"""Deletes expired rows, a few in each transaction.
 
 A job is deleted with all its rows once it is over, nothing of it lives, all of its array is over, its key is
 forgotten, and no waiting job names it or its array (`after`).  The newest job is never deleted, nor is the
@@ -49,7 +49,7 @@ _LIVE_ARRAYS = select(_OTHER.c.array_first).where(
     _OTHER.c.array_first.is_not(None),
 )
 _PAGE = 500
-"""So many candidates are looked at together."""
+"""Number of candidates read together."""
 _OLD = (
     select(t.jobs.c.row, t.jobs.c.id, t.jobs.c.spec)
     .where(
@@ -112,7 +112,7 @@ _KEYS = _some(t.submissions, t.submissions.c.first_row <= bindparam("row"))
 
 
 def _oldest(table: Table, moment: str) -> Any:
-    """DELETE of the oldest lines of a numbered table whose `moment` lies before `before_s`."""
+    """DELETE of the oldest lines of a numbered table, with `moment` before `before_s`."""
     first = select(table.c.seq, table.c[moment].label("at_s")).order_by(table.c.seq).limit(MOST_LINES)
     oldest = first.subquery()
     return table.delete().where(
@@ -144,7 +144,7 @@ def _candidates(connection: Connection, limits: dict[str, float]) -> Iterator[An
 
 
 def drop_jobs(writing: Writing, old: Old) -> bool:
-    """Delete some of what is stored of these jobs; True once nothing of them is left."""
+    """Delete some stored rows of these jobs; True once nothing of them is left."""
     rows = {"rows": old.rows}
     new = writing.run("named", _NEW_WAIT_FOR, {"last": old.last}).scalars()
     if _named(new):
@@ -175,7 +175,7 @@ def count_points(connection: Connection) -> int:
 
 
 def drop_points(writing: Writing) -> int:
-    """Delete some of the oldest points of curves whose jobs are over; how many."""
+    """Delete some of the oldest points of curves of ended jobs; returns their number."""
     return writing.run("old points", _OLD_POINTS).rowcount
 
 

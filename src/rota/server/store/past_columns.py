@@ -19,7 +19,7 @@ from rota.server.store.rows import IntervalRow, JobRow
 from rota.wire.job import JobSpec
 
 PIECE = 1000
-"""Rows that are read at once."""
+"""Rows read together."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PastJobColumns:
 
 @dataclass(frozen=True)
 class PastIntervalColumns:
-    """Stretches in which jobs held the same, ascending by row and time: columns of one length."""
+    """Stretches in which holdings did not change, ascending by row and time: columns of one length."""
 
     row: Array
     attempt: Array
@@ -62,7 +62,7 @@ class PastIntervalColumns:
 
 @dataclass(frozen=True)
 class PastColumns:
-    """What has been held in a time, as of one moment."""
+    """The holdings of jobs in a stretch of time, as of one moment."""
 
     jobs: PastJobColumns
     intervals: PastIntervalColumns
@@ -73,7 +73,7 @@ class HistoryWindow:
     """The jobs that lived in a window of time, for their export."""
 
     jobs: Sequence[JobRow]
-    """Without what holds them, their capabilities and what was measured."""
+    """Without their holds, capabilities and measurements."""
     intervals: Sequence[IntervalRow]
     """All intervals of jobs with an attempt that came to nothing."""
     specs: Mapping[int, JobSpec]

@@ -68,7 +68,7 @@ def _anew(writing: Writing, info: NodeInfo, token: TokenRow) -> NodeRow:
 
 
 def _back(known: NodeRow, info: NodeInfo, token: TokenRow) -> NodeRow:
-    """A machine that was here before: its place and its state stay, the scheduler says what becomes of it.
+    """A machine that was here before: its place stays, and its state until the scheduler changes it.
 
     One that was forgotten is as if it had been lost.
     """

@@ -49,7 +49,7 @@ R = TypeVar("R")
 _JOBS = columns(t.jobs, JOB_NAMES)
 _LEFT_OUT = {"hold": literal_column("'[]'"), "capability": null(), "measured": null()}
 _LEAN = select(*(_LEFT_OUT.get(name, t.jobs.c[name]) for name in JOB_NAMES))
-"""As `_JOBS`, without what is JSON and of no use when a job is over."""
+"""As `_JOBS`, without JSON columns that are of no use when a job is over."""
 _AT_ROW = _JOBS.where(t.jobs.c.row == bindparam("key"))
 _OF_ID = _JOBS.where(t.jobs.c.id == bindparam("key"))
 _RUNNING: ColumnElement[int] = literal_column(
@@ -59,7 +59,7 @@ _OTHER = t.jobs.alias()
 LIVE_ROWS = select(_OTHER.c.row).where(_OTHER.c.phase <= _RUNNING)
 """By their own index: a list in the order of rows would look at all jobs otherwise."""
 MOST_HELD = 200_000
-"""Newest intervals that sums of what was held lately look at: they are not indexed by time."""
+"""Newest intervals that sums of recent holdings read: intervals are not indexed by time."""
 SOME = 500
 """Parameters in one statement; databases have limits."""
 
@@ -187,7 +187,7 @@ def _said_more(connection: Connection, then: ColumnElement[bool]) -> dict[int, J
 def busy(connection: Connection, since_s: float, until_s: float) -> dict[int, float]:
     """See `Store.busy`."""
     text = t.points.c.curves
-    # Text is JSON to SQLite as it is; PostgreSQL wants to be told.
+    # SQLite takes text as JSON without a cast; PostgreSQL needs one.
     curves = type_coerce(text, JSON) if connection.dialect.name == "sqlite" else cast(text, JSON)
     mean, count = curves["utilisation", 0].as_float(), curves["utilisation", 3].as_float()
     begins, ends = t.points.c.at_s, t.points.c.until_s
@@ -283,7 +283,7 @@ class JobLine(NamedTuple):
     tenant: str
     state: str
     reason: str
-    """What the store knows of why it waits: `Held`, or nothing."""
+    """The reason for waiting that the store knows: `Held`, or None."""
 
 
 _LINES = select(*(t.jobs.c[name] for name in JobLine._fields))

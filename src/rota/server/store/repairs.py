@@ -27,9 +27,9 @@ NOT_NEGATIVE = frozenset({
     "submit_s", "since_s", "run_s", "service", "service_rate", "placed_s", "progress_base", "progress_rate",
     "progress_since", "starts", "moves", "preemptions", "failures", "first_start_s", "finish_s",
 })  # fmt: skip
-"""Columns of what jobs have done in which a number below zero is none."""
+"""Columns of jobs' work in which a number below zero is invalid."""
 MAY_LACK = frozenset({"first_start_s", "finish_s", *(column.name for column in COLUMNS if column.is_maybe)})
-"""Columns in which NaN says that there is no value."""
+"""Columns in which NaN stands for no value."""
 ENDLESS = frozenset({"progress_since"})
 """Columns that may be infinite: no work is done until then."""
 MOST_NAMED = 3
@@ -42,7 +42,7 @@ class UnreadInfo(NodeInfo):
 
 
 def told(error: BaseException) -> str:
-    """What was wrong with a record, as a clause."""
+    """The fault of a record, as a clause."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
@@ -66,7 +66,7 @@ def spec_of(text: str) -> tuple[JobSpec, str]:
 
 
 def info_of(text: str) -> NodeInfo:
-    """What a machine said of itself; an `UnreadInfo` if the record is not whole."""
+    """The report of a machine about itself; an `UnreadInfo` if the record is not whole."""
     try:
         return NodeInfo.model_validate_json(text)
     except UNREADABLE as error:
@@ -109,7 +109,7 @@ def _device(index: int, said: object) -> DeviceInfo:
 
 
 def mended_nodes(nodes: Sequence[NodeRow]) -> tuple[list[NodeRow], list[str]]:
-    """The nodes with as many devices as their numbers say, and what is wrong with their records."""
+    """The nodes with as many devices as their numbers say, and the faults of their records."""
     sentences, mended = [], []
     for node, follower in zip_longest(nodes, nodes[1:]):
         info, problem = node.info, getattr(node.info, "problem", "")
@@ -148,9 +148,9 @@ def array_of(values: Sequence[Any], kind: str, name: str, problem: Callable[[int
 
 
 def mend_numbers(columns: Mapping[str, Array], ids: Sequence[str]) -> list[str]:
-    """Give what cannot be (a run time below zero, no number where there must be one) the value 0, in place.
+    """Set impossible values (a run time below zero, a missing number where one must be) to 0, in place.
 
-    Returns a sentence for each column in which that was so.
+    Returns a sentence for each column that had any.
     """
     sentences = []
     for name, column in columns.items():

@@ -1,4 +1,4 @@
-"""What is stored, as plain frozen rows.
+"""Stored data, as plain frozen rows.
 
 Moments (`…_s`) are seconds since the cluster's epoch, except in specifications, which stand as they were
 submitted (Unix time).  None is no value; numbers are finite unless said.  Fields called JSON hold what
@@ -19,14 +19,14 @@ from rota.worlds.live.curves import Curves, Point
 
 Json = Any
 CAME_TO_NOTHING = frozenset({"failed", "lost"})
-"""How intervals end whose attempt came to nothing."""
+"""Ends of intervals of attempts that came to nothing."""
 REAL, SHADOW = "real", "shadow"
 """Names of the two policies."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """What changes in the life of a job: the scheduler's columns, and what became of it."""
+    """The changing columns of a job: the scheduler's, and its outcome."""
 
     state: str = "PENDING"
     """Slurm's word, as people see it."""
@@ -43,9 +43,9 @@ class JobState:
     service: float = 0.0
     service_rate: float = 0.0
     placed_s: float = 0.0
-    """Moment at which it last came to other devices."""
+    """Moment at which it last got other devices."""
     adjusted_s: float = 0.0
-    """Moment at which what it holds was last adjusted where it is."""
+    """Moment at which its holdings were last adjusted in place."""
     starts: int = 0
     moves: int = 0
     preemptions: int = 0
@@ -64,7 +64,7 @@ class JobState:
     capability: Json = None
     """`rota.wire.sync.Capability`, JSON; None if nothing is known."""
     measured: Json = None
-    """What has been measured of it, JSON."""
+    """Measurements of it, JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class JobRow:
     """One job, without its specification (`Store.spec`)."""
 
     row: int
-    """From 0, never renumbered, and given once; what was too old has left gaps."""
+    """From 0, never renumbered, and given once; expired rows have left gaps."""
     id: str
     """`row + 1`, or `FIRST_INDEX` in an array."""
     user: str
@@ -113,7 +113,7 @@ class JobRow:
     """Row of the first job of its array."""
     array_index: int | None
     array_most: int
-    """Jobs of the array that may run at once; 0 if there is no limit, or no array."""
+    """Jobs of the array that may run together; 0 if there is no limit, or no array."""
     asked: JobAsked
     now: JobState
     account: str = ""
@@ -122,7 +122,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """One job to add.  All those of an array are added together and carry the same `spec`."""
+    """One job to add.  All jobs of an array are added together and carry the same `spec`."""
 
     spec: JobSpec
     array_index: int | None = None
@@ -161,7 +161,7 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True)
 class IntervalRow:
-    """A stretch of time in which a job held the same."""
+    """A stretch of time in which the holdings of a job did not change."""
 
     row: int
     attempt: int
@@ -178,7 +178,7 @@ class IntervalRow:
     batch_size: float | None = None
     """Granted, else asked for; None if the job chose."""
     cpus: float | None = None
-    """Granted in all; None for as many as it asked for, as for the others."""
+    """Granted in all; None for the number that it asked for, as in the fields below."""
     memory_gib: float | None = None
     gpu_memory_gib: float | None = None
     """Limit on each device."""
@@ -205,7 +205,7 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRow:
-    """One decision: what it was about, not what it said (attempts and intervals say that)."""
+    """One decision: its circumstances, not its content (attempts and intervals have that)."""
 
     now_s: float
     policy: str
@@ -221,7 +221,7 @@ class DecisionRow:
 
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
-    """The policy in force under a name, and all it will be told next time."""
+    """The policy in force under a name, and all that it receives next time."""
 
     name: str
     """`real` or `shadow`."""
@@ -231,7 +231,7 @@ class PolicyRow:
     memory: bytes = b""
     """Sealed by the policy process, which alone reads it; empty is the empty memory."""
     providers: bytes = b""
-    """What the providers of knowledge have learnt, as JSON."""
+    """State of the providers of knowledge, as JSON."""
     wake: Json = None
     reservations: Sequence[Json] = ()
     """Each as `rota.scheduler.moments.packing.pack_reservation` writes it."""
@@ -254,7 +254,7 @@ class CommandRow:
 
 @dataclass(frozen=True, slots=True)
 class CommandDone:
-    """What became of a command."""
+    """Outcome of a command."""
 
     seq: int
     done_s: float
@@ -290,7 +290,7 @@ class CostRow:
 
 @dataclass(frozen=True, slots=True)
 class ShadowRow:
-    """What the shadow policy would have done."""
+    """Decisions of the shadow policy."""
 
     at_s: float
     text: str
@@ -324,14 +324,14 @@ class TokenRow:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """All that one turn of the scheduler changes.  It is stored whole or not at all."""
+    """All changes of one turn of the scheduler.  They are stored together or not at all."""
 
     jobs: Mapping[int, JobState] = field(default_factory=dict)
     """New state of each row that changed."""
     specs: Mapping[int, JobSpec] = field(default_factory=dict)
-    """New specification of each row whose user changed it."""
+    """New specification of each row, if its user changed it."""
     attempts: Sequence[AttemptRow] = ()
-    """Attempts begun or changed; each replaces what was there."""
+    """Attempts begun or changed; each replaces its earlier version."""
     intervals: Sequence[IntervalRow] = ()
     decision: DecisionRow | None = None
     policies: Sequence[PolicyRow] = ()
@@ -339,20 +339,20 @@ class Step:
     without: Sequence[str] = ()
     """Names of policies that are no more (`shadow`)."""
     nodes: Sequence[NodeRow] = ()
-    """Known nodes whose info, state, reason or `drained_by` changed; `Store.join` adds them."""
+    """Known nodes with a changed info, state, reason or `drained_by`; `Store.join` adds nodes."""
     done: Sequence[CommandDone] = ()
     events: Sequence[EventRow] = ()
     points: Sequence[Point] = ()
     thinned: Sequence[int] = ()
-    """Rows of jobs whose neighbouring points are merged, those above among them."""
+    """Rows of jobs to merge neighbouring points of, the points above among them."""
     costs: Sequence[CostRow] = ()
     shadow: Sequence[ShadowRow] = ()
     facts: Mapping[str, Json] = field(default_factory=dict)
-    """What is noted of the cluster as a whole; each replaces what was there."""
+    """Facts about the cluster as a whole; each replaces the value stored before."""
 
 
 class PastJob(NamedTuple):
-    """What a completed job tells of others like it."""
+    """What a completed job shows about similar jobs."""
 
     tenant: str
     group: str
@@ -414,9 +414,9 @@ class Everything:
     jobs: Mapping[int, JobRow]
     """Jobs that are not over, or have an attempt that may live."""
     specs: Mapping[int, JobSpec]
-    """Of the same rows."""
+    """Of these rows."""
     attempts: Mapping[int, Sequence[AttemptRow]]
-    """All attempts of the same rows, oldest first; rows that never started are missing."""
+    """All attempts of these rows, oldest first; rows that never started are missing."""
     nodes: Sequence[NodeRow]
     """By position."""
     policies: Mapping[str, PolicyRow]
@@ -427,7 +427,7 @@ class Everything:
     curves: Mapping[int, Curves] = field(default_factory=dict)
     """Of live jobs that have points: how many, how far apart."""
     aside: dict[int, str] = field(default_factory=dict)
-    """Rows of live jobs whose records cannot be read, with the reason; later readers add to it."""
+    """Rows of live jobs with unreadable records, with the reason; later readers add to it."""
     problems: list[str] = field(default_factory=list)
     """What else on record cannot be read, as sentences."""
 

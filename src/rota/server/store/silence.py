@@ -1,7 +1,7 @@
-"""A database that has taken a call and says nothing: the caller gets an error, and later callers wait less.
+"""A database that takes a call and never answers: the caller gets an error, and later callers wait less.
 
-Its machine is frozen, its disk hangs, or the network is dead without a word: a driver would wait for ever.
-The same holds for a database that another program keeps locked.
+Its machine is frozen, its disk hangs, the network has silently failed, or another program keeps the database
+locked: a driver would wait for ever.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def bounded_connect(silence_s: float) -> Callable[..., Any]:
 
 @contextmanager
 def long_patience(connection: Connection, is_long: bool = True) -> Iterator[None]:
-    """In this block `connection` waits LONG_SILENCE_S for a word of its server, where it counts at all."""
+    """In this block `connection` waits LONG_SILENCE_S for its server, if it limits waits at all."""
     raw: Any = connection.connection.dbapi_connection
     if not is_long or not hasattr(raw, "patience_s"):
         yield
@@ -71,8 +71,8 @@ def long_patience(connection: Connection, is_long: bool = True) -> Iterator[None
 class StoreSilence:
     """Whether the database answers.
 
-    Once a call has waited in vain, one call at a time finds out whether it does again, and the others are
-    told at once.
+    Once a call has waited in vain, one call at a time tests whether the database answers again; the others
+    fail immediately.
     """
 
     def __init__(self) -> None:
@@ -82,9 +82,9 @@ class StoreSilence:
 
     @contextmanager
     def asking(self) -> Iterator[Callable[[], None]]:
-        """One call; StoreError at once if another one is just finding out.
+        """One call; StoreError immediately if another call is testing the database.
 
-        What is yielded is for one who has waited for others: it raises StoreError if they waited in vain.
+        It yields a function for a caller that has waited for others: StoreError if they waited in vain.
         """
         said = self.told
         if said and not self._finding_out.acquire(blocking=False):

@@ -31,11 +31,11 @@ from rota.wire.job import JobSpec
 from rota.worlds.live.curves import Curves
 
 LOADED = "loaded_unix_s"
-"""Fact: when all was read last for the scheduler, in Unix time; written before it is read.
+"""Fact: Unix time at which the scheduler last read the whole store; written before that reading.
 
-So nothing is decided that could not be kept, nor about jobs that are over already, as on a standby that lags
-and is promoted later.  And who has written knows that no transaction is under way of which sight was lost, on
-a connection that broke: it had the lock.
+So no decision is made that could not be stored, or about jobs that are over already, as on a standby that
+lags and is promoted later.  And a writer that succeeded had the lock: it knows that no transaction of a
+broken connection is still under way.
 """
 _FLOATS = (
     "submit_s", "first_start_s", "since_s", "run_s", "service", "service_rate", "placed_s", "adjusted_s",
@@ -54,12 +54,12 @@ _LIVED = dict.fromkeys(NOW.names, 0) | {
     "first_start_s": np.nan,
     "finish_s": np.nan,
 }
-"""What a job that is on record no more has done, as far as columns say it."""
+"""The work of a job that is no longer on record, as far as columns say it."""
 _AT_ONCE = 2000
 _COLUMNS = columns(t.jobs, _READ).order_by(t.jobs.c.row)
 
 _MAY_LIVE = or_(text(t.LIVE), t.jobs.c.row.in_(select(t.attempts.c.row).where(text(t.UNENDED))))
-_LIVE = columns(t.jobs, JOB_NAMES).where(_MAY_LIVE)  # sorted here: to sort there means to look at all jobs
+_LIVE = columns(t.jobs, JOB_NAMES).where(_MAY_LIVE)  # to sort in the database would read all jobs
 _OF_LIVE = select(t.jobs.c.row).where(_MAY_LIVE)
 _SPECS = select(t.jobs.c.row, t.jobs.c.spec, t.specs.c.text).join_from(t.jobs, t.specs).where(_MAY_LIVE)
 _ATTEMPTS = (
@@ -116,9 +116,9 @@ def _live(connection: Connection, aside: dict[int, str]) -> dict[int, JobRow]:
 
 
 def parsed(texts: Iterable[Any], aside: dict[int, str] | None = None) -> dict[int, JobSpec]:
-    """Specifications by row, from (row, number, text); those of an array are one object.
+    """Specifications by row, from (row, number, text); an array has one object for all its jobs.
 
-    What cannot be read is `NO_SPEC`, and its row is in `aside` with the reason.
+    A specification that cannot be read is `NO_SPEC`, and its row is in `aside` with the reason.
     """
     known: dict[int, JobSpec] = {}
     specs: dict[int, JobSpec] = {}
@@ -147,10 +147,10 @@ def _by_job(connection: Connection, aside: dict[int, str]) -> dict[int, list[Att
 def _columns(
     connection: Connection, live: Mapping[int, JobRow], aside: dict[int, str], problems: list[str]
 ) -> JobColumns:
-    """All jobs.  A few thousand at a time become arrays: their Python objects do not add up.
+    """All jobs.  A few thousand at a time become arrays, so that few Python objects exist together.
 
-    A job that is on record no more has a place all the same, since a row is a job for ever: the next one's
-    request, cancelled, without any service.
+    A job that is no longer on record still has a place, since a row stands for one job for ever: it is
+    cancelled, has the request of the next job and received no service.
     """
     numbers: dict[str, list[Array]] = {name: [np.array([], dtype=kind)] for name, kind in _TYPES.items()}
     texts: dict[str, list[str]] = {name: [] for name in _TEXTS}

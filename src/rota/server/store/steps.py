@@ -109,7 +109,7 @@ class Stepping:
         self._insert(writing, t.points, POINT, thinned(old))
 
     def _trim(self, writing: Writing, name: str, added: int) -> None:
-        """Take away what is too old, now and then: a look at each step would cost as much as the step."""
+        """Remove expired rows from time to time: a look at each step would cost as much as the step."""
         self._added[name] += added
         if self._added[name] >= _SLACK:
             writing.run(f"trim {name}", _OLD[name])
@@ -125,7 +125,7 @@ def _changed(writing: Writing, table: Table, statement: Any, params: Sequence[Pa
 
 
 def _node(row: NodeRow) -> Params:
-    """What the scheduler says of a node; its name, token and place were given when it joined."""
+    """The scheduler's columns of a node; its name, token and place were set when it joined."""
     said = NODE.params(row)
     return {name: said[name] for name in ("info", "state", "reason", "drained_by")} | {"at": row.position}
 

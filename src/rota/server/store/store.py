@@ -1,4 +1,4 @@
-"""The store: the truth of the controller.  Everything in its memory can be read here again.
+"""The store: the controller's durable state, from which all of its memory can be rebuilt.
 
 There are two writers: the API (submissions, commands, users, nodes that join), durable before each answer,
 and the scheduler, one `Step` for each turn of its loop.  Writes go through one connection, one after the
@@ -90,7 +90,7 @@ class Store:
         self._announced_in_vain = False
         """Jobs that were announced have not been put on record, and the scheduler may not know."""
         self._loaded: int | None = None
-        """Under which connection that writes everything was loaded last; None before the first time."""
+        """The writing connection under which everything was loaded last; None before the first load."""
         with database.writing(is_long=True) as writing:  # an older store is rewritten
             database.check_not_lost(writing.connection)
             bring(writing.connection, database.where)
@@ -139,7 +139,7 @@ class Store:
 
     @property
     def damage(self) -> str:
-        """What is wrong with the database, in a sentence, once any call has found it damaged; else empty."""
+        """The damage of the database, as a sentence, once a call has found it; else empty."""
         return self._db.damage
 
     @property
@@ -179,13 +179,13 @@ class Store:
     ) -> list[JobRow]:
         """Rows for new jobs, PENDING and in phase ABSENT until the scheduler has seen them.
 
-        `tenant` is for jobs that name none; all run as `account`.  Asked again with the same `key` by one
-        user, it adds nothing and returns the rows of the first time; InputError if it was about other jobs.
+        `tenant` is for jobs that name none; all run as `account`.  If the same user repeats a `key`, it adds
+        nothing and returns the rows of the first call; InputError if that call had other jobs.
 
         `announce` is given the rows while they are being put on record: the scheduler may decide about them
-        meanwhile.  What it decides is not put on record before they are, and not at all if they are not:
-        `commit` raises StoreError then, until everything has been loaded again.  `withdraw` is called then,
-        before another thread writes or loads: a load must not be followed by news of them.
+        meanwhile.  Its decision is put on record after them, and never if they fail: then `commit` raises
+        StoreError until everything has been loaded again.  Then `withdraw` is called, before another thread
+        writes or loads: a load must not be followed by news of them.
         """
         announced = False
 
@@ -251,7 +251,7 @@ class Store:
                 raise StoreError(f"{self.where} was out of reach meanwhile; everything is read again")
             self._stepping.write(writing, step, self.epoch_s)
 
-    # -- what is too old -----------------------------------------------------------------------
+    # -- expired rows --------------------------------------------------------------------------
 
     def drop_old_jobs(self, before_s: float, keys_s: float) -> bool:
         """Take some jobs off the record that ended before `before_s`; False if there are none.
@@ -288,9 +288,9 @@ class Store:
     def ended(
         self, rows: Sequence[int], submit_s: Mapping[int, float] | None = None, within_s: float = 0.001
     ) -> dict[int, float]:
-        """When those of these jobs ended that are over; minus infinity for those on record no more.
+        """Ends of these jobs, without live ones; minus infinity for jobs no longer on record.
 
-        A job that was submitted at another moment than `submit_s` says is another job, and left out.
+        A job submitted at another moment than `submit_s` is another job, and left out.
         """
         with self._db.reading(one_moment=True) as connection:
             return old_rows.ended(connection, rows, submit_s or {}, within_s)
@@ -333,16 +333,16 @@ class Store:
             return new_jobs.is_known(connection, user, key)
 
     def phases(self, name: str) -> Mapping[int, int]:
-        """Where the jobs are that `name` stands for, an id or an array's number: how many in each phase."""
+        """Number of jobs in each phase, among those that `name`, an id or an array's number, refers to."""
         with self._db.reading() as connection:
             return queries.phases(connection, name)
 
     def spec(self, row: int) -> JobSpec | None:
-        """What the user submitted, with all changes since."""
+        """The user's request, with all changes since."""
         return self.specs([row]).get(row)
 
     def specs(self, rows: Sequence[int]) -> dict[int, JobSpec]:
-        """Specifications by row; those of an array may be one object."""
+        """Specifications by row; jobs of one array may share an object."""
         with self._db.reading() as connection:
             return queries.specs(connection, rows)
 
@@ -392,12 +392,12 @@ class Store:
             return ended.count_ended(connection, which)
 
     def past_columns(self, since_s: float, until_s: float) -> PastColumns:
-        """Of the jobs that `history` lists, and of what they held, what usage is counted from."""
+        """The columns for counting usage, of the jobs that `history` lists and of their holdings."""
         with self._db.reading(one_moment=True) as connection:
             return past_columns(connection, since_s, until_s)
 
     def busy(self, since_s: float, until_s: float) -> dict[int, float]:
-        """Mean busy part of their devices in that time, 0 to 1, of jobs whose curves say so, by row."""
+        """Mean busy part of their devices in that time, 0 to 1, of jobs with curves of it, by row."""
         with self._db.reading() as connection:
             return queries.busy(connection, since_s, until_s)
 

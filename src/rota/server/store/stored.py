@@ -47,7 +47,7 @@ _ASKED_AT, _NOW_AT = len(WHO.names), len(WHO.names) + len(ASKED.names)
 
 
 def job_row(values: Sequence[Any]) -> JobRow:
-    """The job whose columns have `values`, in the order of JOB_NAMES."""
+    """The job with `values` in its columns, in the order of JOB_NAMES."""
     row, job_id, user, submit_s, first, index, most, account = values[:_ASKED_AT]
     asked, now = ASKED.row(values[_ASKED_AT:_NOW_AT]), NOW.row(values[_NOW_AT:])
     return JobRow(row, job_id, user, submit_s, first, index, most, asked, now, account)
@@ -62,7 +62,7 @@ def mended_job(values: Sequence[Any]) -> tuple[JobRow, list[str]]:
 
 
 def job_params(job: JobRow, spec: int) -> Params:
-    """All columns of a new job whose specification has the number `spec`."""
+    """All columns of a new job that has specification number `spec`."""
     return {**WHO.params(job), **ASKED.params(job.asked), **NOW.params(job.now), "spec": spec}
 
 
@@ -85,7 +85,7 @@ def update(table: Table, key: str) -> Update:
 
 @cache
 def upsert(table: Table, dialect: str, names: tuple[str, ...]) -> Insert:
-    """INSERT that replaces the row with the same primary key."""
+    """INSERT that replaces a row with an equal primary key."""
     keys = [column.name for column in table.primary_key]
     insert = (sqlite.insert if dialect == "sqlite" else postgresql.insert)(table)
     changed = {name: insert.excluded[name] for name in names if name not in keys}

@@ -1,4 +1,4 @@
-"""The tables.  The same for SQLite and PostgreSQL; `migrations` builds them, a test compares the two."""
+"""The tables, the same for SQLite and PostgreSQL; `migrations` builds them, a test compares the two."""
 
 from __future__ import annotations
 
@@ -116,11 +116,11 @@ jobs = Table(
     _float("progress_rate"), _float("progress_since"), _maybe_float("finish_s"), _maybe_int("exit_code"),
     _maybe_int("signal"), _text("cause"), _int("attempt"), _maybe_text("capability"),
     _maybe_text("measured"),
-    # Apart, since an array has one specification, and a long one shall not be written with each change.
+    # Apart, since an array has one specification, and a long one is not to be written with each change.
     Column("spec", BigInteger, ForeignKey("specs.number"), nullable=False),
 )  # fmt: skip
 LIVE = "phase <= 3"
-"""Phases up to RUNNING; the same text as in the index, so that it is used."""
+"""Phases up to RUNNING; its text equals that of the index, so that the index is used."""
 Index("jobs_live", jobs.c.phase, sqlite_where=text(LIVE), postgresql_where=text(LIVE))
 Index("jobs_user", jobs.c.user, jobs.c.row)
 Index("jobs_array", jobs.c.array_first)

@@ -1,7 +1,7 @@
-"""The file of an SQLite database, which is there as a whole or not at all.
+"""The file of an SQLite database, which exists as a whole or not at all.
 
 Rota leaves no empty file behind, however it is killed: an empty file means lost content, and is an error.
-Nor does it write on into a file that has lost its name: all of that would be gone with the process.
+It also stops writing to a file that has lost its name: all of that would be gone with the process.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOTHING_IN_IT = (
 def make_sure_of(path: Path, where: str) -> bool:
     """The file at `path` may be opened; a new database, for its owner alone, if there is none: then True.
 
-    StoreError if what was there has been lost: SQLite would begin with an empty file, and throw its log away.
+    StoreError if the former content is lost: SQLite would begin with an empty file, and throw its log away.
     OSError and sqlite3.Error if it cannot be opened or made.
     """
     path = path.resolve()  # SQLite writes beside what a link leads to
@@ -60,7 +60,7 @@ def make_sure_of(path: Path, where: str) -> bool:
 
 
 def check_not_lost(path: Path, home: Path, where: str) -> None:
-    """Raise StoreError if a cluster has begun in `home`; the database at `path`, which was there, is empty.
+    """Raise StoreError if a cluster has begun in `home`; call it if the existing database at `path` is empty.
 
     SQLite keeps the first rows in the log beside the file for a while: without the log, which a fault of the
     disk or a careless copy may have lost, the file looks like one in which nothing has begun yet.
@@ -93,7 +93,7 @@ class KeptFile:
         self._log_opened = _stat(self._log) if is_open else None
 
     def check(self, save: Callable[[Path], None] | None = None) -> None:
-        """Raises FileLost if it has been removed or replaced; all is well again as soon as it is back.
+        """Raises FileLost if it has been removed or replaced, until it is back.
 
         The first time, `save` writes its content to a file beside it: no other process can open it any more.
         """
@@ -105,7 +105,7 @@ class KeptFile:
         raise FileLost(_NOT_THERE.format(where=self._where, became=became, saved=self._saved))
 
     def _became(self) -> str:
-        """What has become of it; empty if it is as it was."""
+        """The change that the file has undergone; empty if there is none."""
         now = _stat(self.path)
         if now is None:
             return "removed"

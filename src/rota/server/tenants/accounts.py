@@ -30,7 +30,7 @@ DAYS = 7.0
 HOUR_S = 3600.0
 WAITING = ("PENDING", "OFFERED", "SUSPENDED")
 NAMED = 5
-"""So many jobs are named in a refusal."""
+"""Most jobs that a refusal names."""
 
 
 class TenantAccounts:
@@ -105,7 +105,7 @@ class TenantAccounts:
         return []
 
     def _guaranteed(self, notes: list[str]) -> frozenset[int] | None:
-        """Rows that run on what is their tenants' own, if the policy says so."""
+        """Rows of jobs that run on their tenants' own share, if the policy says so."""
         try:
             return self._scheduler.guaranteed()
         except (Busy, PolicyError) as error:
@@ -126,7 +126,7 @@ class TenantAccounts:
     def _gpu_s(
         self, since_s: float, now: float, running: Collection[JobRow], holding: Mapping[int, AttemptRow]
     ) -> dict[str, float]:
-        """GPU-seconds since then, with what is held now."""
+        """GPU-seconds since then, with present holdings."""
         spent: dict[str, float] = {}
         for held in self._store.held(since_s):
             gpu_s = held.gpus * max(min(held.end_s, now) - max(held.start_s, since_s), 0.0)
@@ -234,10 +234,10 @@ def _more(tenants: Mapping[str, Tenant]) -> list[str]:
 
 
 class _Book:
-    """Sums by tenant; what is a tenant's is that of those above it too."""
+    """Sums by tenant; the sum of a tenant counts for the tenants above it too."""
 
     def __init__(self, tenants: Mapping[str, Tenant], *, says: bool) -> None:
-        """`says` is whether the policy reports which jobs run on what is their tenant's own."""
+        """`says` is true if the policy reports which jobs run on their tenant's own share."""
         self.tenants, self.says = tenants, says
         self.known = {path: TenantView(path=path) for path in tenants}
         self.guaranteed: dict[str, float] = {}

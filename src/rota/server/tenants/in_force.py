@@ -1,7 +1,7 @@
-"""The tenants in force on a running cluster: those of the configuration, or those set since.
+"""The tenants in force on a running cluster: from the configuration, or set since.
 
-The latest statement counts.  What `rota tenants apply` has set holds over restarts until the tenants of the
-configuration are changed; then those count again.
+The latest statement counts.  Tenants set by `rota tenants apply` outlive restarts, until the tenants of
+the configuration change; then the configuration counts again.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from rota.server.store.store import Store
 from rota.server.tenants.settings import changes, parse_tenants, plain_tenants
 
 FACT = "tenants"
-"""Name of the fact under which they are on record."""
+"""Name of the fact that records them."""
 MOST_CHANGES = 10
 """Sentences in one line of the audit."""
 
 
 @dataclass(frozen=True)
 class TenantsInForce:
-    """What each tenant is entitled to, since when, and by whose command."""
+    """Entitlements of the tenants, since when they hold, and the user that set them."""
 
     tenants: Tenants
     configured: Tenants
@@ -32,7 +32,7 @@ class TenantsInForce:
     since_s: float = 0.0
     """Seconds since the cluster's epoch."""
     by: str = ""
-    """Who moved them; empty if they are those of the configuration."""
+    """The user that set them; empty if they are from the configuration."""
 
     def fact(self) -> dict[str, Json]:
         """For the store."""
@@ -55,11 +55,11 @@ def on_record(facts: Mapping[str, Json]) -> TenantsInForce | None:
 
 
 def begin(store: Store, configured: Tenants, now: float, who: str) -> None:
-    """Note at a start which tenants count: those of the configuration if they are others than last time."""
+    """Note at a start which tenants count: the configuration's if it has changed since the last start."""
     try:
         kept = on_record(store.facts())
     except InputError:
-        kept = None  # the scheduler says so; what is written now can be read again
+        kept = None  # the scheduler reports it; facts written now can be read again
     if kept is not None and plain_tenants(kept.configured) == plain_tenants(configured):
         return
     if kept is None and not configured:

@@ -1,8 +1,8 @@
-"""Where the machines of a live cluster stand, as its operator says: racks above them, sockets inside.
+"""The layout of a live cluster's machines, as its operator states it: racks above them, sockets inside.
 
 Agents report neither, so the configuration does: entries with patterns of names; the first that fits counts.
-Machines join one by one and may differ from what was planned, which stops no machine: one without an entry
-stands alone on each level above, and one whose devices a unit does not divide is one unit inside.
+Machines join one by one and may differ from the plan, which stops no machine: one without an entry stands
+alone on each level above; if the size of a unit does not divide its devices, it is one unit inside.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class NodeLayout:
         return () if entry is None else tuple(dict.fromkeys(entry.levels.values()))
 
     def device_levels_of(self, node: str, devices: int) -> dict[str, int]:
-        """Devices of each unit inside `node`; one that does not divide what is around it is all of that."""
+        """Devices of each unit inside `node`; a unit that does not divide the wider one becomes all of it."""
         entry = self._entry(node)
         sizes: dict[str, int] = {}
         around = devices
@@ -93,7 +93,7 @@ def layout_of(said: Any, where: str = "layout") -> NodeLayout:
 
 
 def _check_order(orders: list[tuple[str, ...]], field: str, where: str) -> None:
-    """Entries that name levels name the same, in the same order: which is the wider one must be clear."""
+    """Check that all entries name equal levels in equal order, so that it is clear which level is wider."""
     for order in orders:
         if order != orders[0]:
             raise InputError(

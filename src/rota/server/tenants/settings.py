@@ -17,7 +17,7 @@ from rota.wire.job import check_tenant
 
 SETTINGS = ("quota", "hard", "weight", "quota_by_type", "cells")
 OLD_NAMES = {"by_type": "quota_by_type"}
-"""What a setting was called before, and is still read."""
+"""Former names of settings, which are still read."""
 MOST_UNITS = 10_000
 """Of a tenant's cell, and devices of each."""
 CELL = ("level", "count", "type", "gpus", "at")
@@ -135,7 +135,7 @@ def _amount(said: Any, where: str) -> float:
 
 
 def yes_or_no(said: Any, where: str) -> bool:
-    """What a setting says in words; InputError, which begins with `where`, for other words."""
+    """The value of a setting in words; InputError, which begins with `where`, for other words."""
     answer = _WORDS.get(str(said).lower())
     if answer is None:
         raise InputError(f"{where}: {said!r} is wrong; expected yes or no")
@@ -146,7 +146,7 @@ def yes_or_no(said: Any, where: str) -> bool:
 
 
 def plain_tenants(tenants: Tenants) -> dict[str, dict[str, Any]]:
-    """What `parse_tenants` reads back, as JSON values; two that mean the same are equal."""
+    """JSON values that `parse_tenants` reads; tenants with equal meaning give equal values."""
     return {path: _plain(tenant) for path, tenant in sorted(tenants.by_path.items())}
 
 

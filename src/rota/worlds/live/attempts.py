@@ -16,7 +16,7 @@ from rota.worlds.live.curves import Curves
 from rota.worlds.live.holds import Hold
 
 WITHDRAWN = "withdrawn"
-"""`Attempt.how` of one that no agent has heard of: its job goes on with the one before, or with another."""
+"""`Attempt.how` of an attempt that reached no agent: its job continues with the previous or another one."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class NodePart:
     """When its last process was gone, as its agent said; seconds since the epoch."""
     suspended_gib: float = 0.0
     looked_s: float | None = None
-    """When its agent last told what it uses."""
+    """When its agent last reported what it uses."""
     busy: float | None = None
     """Part of the devices that was in use then; None if not known."""
     idle_s: float | None = None
@@ -81,9 +81,9 @@ class Attempt:
     is_ordered: bool = False
     """False while an earlier attempt of the job has not gone: no agent knows of this one."""
     told: How | None = None
-    """Why it was told to go; None while it shall run."""
+    """Why it was ordered to stop; None while it is to run."""
     is_for_others: bool = False
-    """True if a decision told it so, since others are to have its devices or its memory."""
+    """True if a decision stopped it, so that other jobs get its devices or its memory."""
     notice: Notice | None = None
     port: int | None = None
     start_s: float | None = None
@@ -109,7 +109,7 @@ class Attempt:
 
     @property
     def awaits_notice(self) -> bool:
-        """True while its processes run and have not been told to go: they can hear of a limit to come."""
+        """True while its processes run without an order to stop: they can be warned of a limit."""
         return self.told is None and self.ready_s is not None
 
     def until_s(self, now: float) -> float:
@@ -127,7 +127,7 @@ class Attempt:
 
     @property
     def steady_s(self) -> float:
-        """Since when it works on what it has, with the claim it has; infinite if it does not work yet."""
+        """Since when it works with its present devices and claim; infinite if it does not work yet."""
         return math.inf if self.ready_s is None else max(self.ready_s, self.wanted_s)
 
     @property
@@ -178,11 +178,11 @@ class LiveJob:
     """How long before that its devices were taken from it: it neither ran nor waited."""
     is_over: bool = False
     preempted_for: str = ""
-    """Who got its devices when it was last preempted."""
+    """The jobs that got its devices when it was last preempted."""
     idle_since_s: float | None = None
-    """Since when it has done nothing, if it has been told so; None while it works."""
+    """Since when it has done nothing, if its user was warned; None while it works."""
     needless: str = ""
-    """Why it shall be cancelled at the next moment; empty if it shall not."""
+    """Why it is to be cancelled at the next moment; empty if it is not."""
 
     @property
     def attempt(self) -> Attempt | None:
@@ -196,12 +196,12 @@ class LiveJob:
 
     @property
     def restorable(self) -> list[int]:
-        """Numbers of the attempts whose checkpoints may be restored, newest first."""
+        """Numbers of the attempts with restorable checkpoints, newest first."""
         return [a.number for a in reversed(self.attempts) if a.is_over and a.start_s is not None]
 
     @property
     def can(self) -> Can:
-        """What its program bears, as far as is known; a job that is not to be stopped bears no stop."""
+        """Acts that its program supports, as far as known; no stop for a job that must not be stopped."""
         said, own = self.capability or Capability(), self.spec.checkpoint == "own"
         flags = Can.BATCH if said.batch_size else Can.NOTHING
         if not self.spec.preemptible:

@@ -1,4 +1,4 @@
-"""One batch while it is built: what has happened at this moment, by row."""
+"""One batch while it is built: the events of this moment, by row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rota.table.state import Phase
 
 @dataclass
 class BatchBuilder:
-    """Collects what becomes a `Batch`; a row may be touched by one thing at a time."""
+    """Collects the events of a `Batch`; a row may have one change at a time."""
 
     now: float
     cause: Event = Event.NONE
@@ -28,7 +28,7 @@ class BatchBuilder:
     closed: list[int] = field(default_factory=list)
     opened: list[int] = field(default_factory=list)
     touched: set[int] = field(default_factory=set)
-    """Rows whose place in the table this moment changes."""
+    """Rows with a change of place in the table at this moment."""
     notable: bool = False
     """True if something has to be recorded, though no policy need know."""
 

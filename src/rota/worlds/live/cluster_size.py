@@ -20,7 +20,7 @@ from rota.worlds.live.machines import LiveNode
 from rota.worlds.live.wanted_nodes import AUTOSCALE, Scaling, works
 
 SOON_S = 1.0
-"""So often nodes that leave are looked at."""
+"""Seconds between two looks at nodes that leave."""
 
 
 def ask(live: LiveJobs, nodes: int) -> None:
@@ -42,7 +42,7 @@ def look_at(live: LiveJobs, at_s: float) -> None:
 
 
 def look(live: LiveJobs, batch: BatchBuilder) -> None:
-    """Bring the cluster nearer to what is wanted; look again in a while."""
+    """Bring the cluster nearer to its wanted size, and set the next look."""
     scaling = live.scaling
     if scaling is None or batch.now < scaling.look_s:
         return
@@ -101,7 +101,7 @@ def _changed(live: LiveJobs, node: LiveNode, kind: str, batch: BatchBuilder) -> 
 
 
 def _release(live: LiveJobs, scaling: Scaling, batch: BatchBuilder) -> None:
-    """Nodes that leave and on which nothing of any job is left may go."""
+    """Let nodes that leave go once nothing of any job is left on them."""
     by_name = live.machines.position
     mine = {name for name in scaling.released if live.machines.nodes[by_name[name]].drained_by == AUTOSCALE}
     scaling.released &= mine  # the others were undrained or have been forgotten
@@ -133,7 +133,7 @@ def _free_memory(live: LiveJobs, positions: set[int]) -> None:
 
 
 def _forget_gone(live: LiveJobs, scaling: Scaling, batch: BatchBuilder) -> None:
-    """A released node whose agent has gone is no part of the cluster any more, until it joins again."""
+    """Once its agent has gone, a released node is no part of the cluster until it joins again."""
     nodes, by_name = live.machines.nodes, live.machines.position
     scaling.gone = {name for name in scaling.gone if nodes[by_name[name]].is_forgotten}
     for name in sorted(scaling.released):
@@ -156,7 +156,7 @@ def _held_on(live: LiveJobs, node: LiveNode) -> int:
 
 
 def _busy(live: LiveJobs) -> set[int]:
-    """Positions of the nodes on which something of a job is, or is to be."""
+    """Positions of the nodes that hold part of a job, or are to hold one."""
     busy = {place.node for job in live.values() for attempt in job.living for place in attempt.places}
     cluster = live.machines.cluster
     for grant in live.state.grants.values():

@@ -25,7 +25,7 @@ _FOR_CONTROLLER = {"policy", "shadow", "tenants", "update", "accept"}
 
 
 def has_to_wait(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> bool:
-    """True if it is about a job to which something has happened at this moment already."""
+    """True if it is about a job that has changed at this moment already."""
     if asked.row is not None or "array" not in asked.args:
         return asked.row in batch.touched
     touched = (live[row] for row in batch.touched if row in live)
@@ -51,7 +51,7 @@ def carry_out(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> None:
 
 
 def _prepare(live: LiveJobs, asked: CommandAsked, batch: BatchBuilder) -> str:
-    """What has to happen here before the controller may carry it out; returns why it may not, or nothing."""
+    """Prepare the command for the controller; returns why it may not carry it out, or nothing."""
     job = live.get(-1 if asked.row is None else asked.row)
     if asked.kind == "accept" and (job is None or OFFERED not in job.holds):
         return "no later deadline is offered to it"
@@ -104,7 +104,7 @@ def _cancel(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuild
 
 
 def _kill_if_forced(live: LiveJobs, job: LiveJob | None, asked: CommandAsked) -> None:
-    """A job that is over, and whose processes take their time: no more patience."""
+    """On a forced cancel of an ended job, kill its remaining processes without more patience."""
     if job is None or asked.kind != "cancel" or not asked.args.get("force"):
         return
     for attempt in job.living:

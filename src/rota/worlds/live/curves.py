@@ -1,10 +1,10 @@
-"""Curves of a job: what it says over time, sampled so that they never grow beyond a bound.
+"""Curves of a job: its reports over time, sampled so that they never grow beyond a bound.
 
-All that is said within `spacing_s` seconds becomes one point: mean, least, most and count of each number.
+All reports within `spacing_s` seconds become one point: mean, least, most and count of each number.
 Once a job has `FULL` points, neighbours become one and the spacing doubles, so the points of a job that has
-run for a day are some minutes apart.  The first thing said is a point of its own for ever, and so is the
-newest point whenever others are merged; least and most survive every merge.  What was said since the last
-point is in memory alone.
+run for a day are some minutes apart.  The first report always stays a point of its own, and the newest point
+stays one whenever others are merged; least and most survive every merge.  Reports since the last point are
+in memory only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rota.wire.sync import ProgressReport, Usage
 LEAST_S = 2.0
 """Least seconds between two points of a job that no process waits for."""
 FULL, MOST_POINTS = 500, 512
-"""Points at which neighbours become one, and most that a job ever has: ends of attempts are told at once."""
+"""Points at which neighbours are merged, and the most of a job: ends of attempts add points immediately."""
 THINNED = 3 * FULL // 4
 """No more are left when they have."""
 SILENCE = 8.0
@@ -31,7 +31,7 @@ Numbers = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What was said of one job within a stretch of time; moments are seconds since the cluster's epoch."""
+    """Reports about one job within a stretch of time; moments are seconds since the cluster's epoch."""
 
     row: int
     attempt: int
@@ -44,7 +44,7 @@ class Point:
 
 @dataclass(slots=True)
 class Curves:
-    """What is being collected for the next point of one job."""
+    """Reports collected for the next point of one job."""
 
     points: int = 0
     """Points on record, or more."""
@@ -167,7 +167,7 @@ def _is_number(value: float) -> bool:
 
 
 def said_by_program(progress: ProgressReport) -> dict[str, float | None]:
-    """What a program's word adds to the curves of its job."""
+    """The values that a program's report adds to the curves of its job."""
     batch, step_s = progress.batch_size, progress.step_s
     return {
         "loss": progress.loss,
@@ -179,7 +179,7 @@ def said_by_program(progress: ProgressReport) -> dict[str, float | None]:
 
 
 def said_by_agent(usage: Usage, busy: float | None) -> dict[str, float | None]:
-    """What a look of its agent adds; `busy` is the part of its devices that is in use."""
+    """The values that a report of its agent adds; `busy` is the part of its devices that is in use."""
     return {
         "utilisation": busy,
         "gpu_memory_gib": usage.gpu_memory_gib,

@@ -1,4 +1,4 @@
-"""What it means for a job that an attempt has no process left."""
+"""Consequences for a job once an attempt has no process left."""
 
 from __future__ import annotations
 
@@ -91,16 +91,16 @@ def take_cost(live: LiveJobs, job: LiveJob, cost: Cost) -> None:
 
 
 def first_end(attempt: Attempt) -> Exit | None:
-    """The exit that tells the story: the first that was not a success, failing that the first of all."""
+    """The decisive exit: the first that was not a success, or else the first of all."""
     ends = sorted((p.end for p in attempt.places if p.end is not None), key=lambda end: end.ended_s)
     bad = [end for end in ends if end.code != 0 or end.signal is not None]
-    if len(ends) < len(attempt.places):  # a part is lost: what the others got for it says nothing
+    if len(ends) < len(attempt.places):  # a part is lost: the exits of the others say nothing
         return next((end for end in bad if end.code is not None), None)
     return bad[0] if bad else ends[0]
 
 
 def _finish(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, batch: BatchBuilder) -> None:
-    """The program has come to its end, even if it was told to go meanwhile."""
+    """The program has ended, even if it was ordered to stop meanwhile."""
     attempt.how = How.FINISHED.value
     before = _signatures(live, job, 2)[:-1]
     if live.settings.others and before:
@@ -118,7 +118,7 @@ def _finish(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict,
 def _gone_as_told(
     live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, batch: BatchBuilder
 ) -> None:
-    """It has given its devices back as it was told to: the next attempt may begin."""
+    """It has given its devices back as ordered: the next attempt may begin."""
     assert attempt.told is not None
     attempt.how = attempt.told.value
     attempt.cause = _as_told(attempt, verdict)
@@ -153,7 +153,7 @@ def _take_back(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
 
 
 def _failed_before(attempt: Attempt, verdict: EndVerdict) -> bool:
-    """Whether the program had failed by itself before it could be told to go: then that is its end."""
+    """True if the program failed by itself before the order to stop reached it: then that is its end."""
     end = attempt.exit
     return end is not None and end.by_itself and verdict.cause in (Cause.USER, Cause.OOM)
 
@@ -242,9 +242,9 @@ def _fail(live: LiveJobs, job: LiveJob, attempt: Attempt, verdict: EndVerdict, b
 
 
 def lose_attempt(live: LiveJobs, job: LiveJob, attempt: Attempt, why: str, batch: BatchBuilder) -> None:
-    """The node on which the running `attempt` works is lost: one of the job's `retries`, or its end.
+    """The running `attempt` has lost its node: this uses one of the job's `retries`, or ends the job.
 
-    An attempt that was never reported as begun costs none.
+    An attempt that was never reported as begun uses no retry.
     """
     if not attempt.has_begun:
         return
@@ -259,7 +259,7 @@ def lose_attempt(live: LiveJobs, job: LiveJob, attempt: Attempt, why: str, batch
 
 
 def _is_vain(live: LiveJobs, job: LiveJob) -> bool:
-    """Whether others have taught that what the job has just failed of stays; and what it teaches them."""
+    """True if failures of other jobs show that this cause persists; records this failure for them."""
     others, failed_of = live.settings.others, _signatures(live, job, 2)
     if not others or not failed_of:
         return False

@@ -42,7 +42,7 @@ def derived_holds(live: LiveJobs, job: LiveJob, now: float) -> Iterator[Hold]:
 
 
 def begins(spec: JobSpec, epoch_unix_s: float, now: float) -> Hold | None:
-    """A hold until the moment before which the job shall not begin, if that is still to come."""
+    """A hold until the earliest start that the job asks for, if that is still to come."""
     if spec.begin_s is None or spec.begin_s - epoch_unix_s <= now:
         return None
     when = datetime.fromtimestamp(spec.begin_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -50,12 +50,12 @@ def begins(spec: JobSpec, epoch_unix_s: float, now: float) -> Hold | None:
 
 
 def phases(live: LiveJobs, name: str) -> set[int]:
-    """Where the jobs that `name` stands for are; empty if there are none."""
+    """Phases of the jobs that `name` refers to; empty if there are none."""
     return {_phase(live, row) for row in live.names.rows(name)}
 
 
 def _phase(live: LiveJobs, row: int) -> int:
-    """Where a job stands at this moment; the loop's table does not know yet what has just ended."""
+    """The phase of a job at this moment; the loop's table lacks jobs that have just ended."""
     job = live.get(row)
     if job is not None and job.is_over:
         return Phase.COMPLETED if job.state == "COMPLETED" else Phase.FAILED
@@ -79,7 +79,7 @@ def is_met(phases: Collection[int], when: str) -> bool | None:
 
 
 def tenant_of(live: LiveJobs, job: LiveJob) -> str:
-    """Whose quota it counts against: as it asks, or its user's own."""
+    """Tenant whose quota it counts against: the one that it names, or its user's own."""
     return live.state.jobs.name_of("tenant", job.row)
 
 
@@ -107,7 +107,7 @@ def lacks(cluster: Cluster, spec: JobSpec, tenant: str) -> Iterator[Hold]:
 
 
 def array_is_full(live: LiveJobs, job: LiveJob) -> bool:
-    """True if as many others of its array as may run at once are neither held nor over."""
+    """True if its array already has as many jobs, neither held nor over, as may run at once."""
     if not job.array_most:
         return False
     others = (

@@ -37,7 +37,7 @@ class Directives:
         self._staged.append((node, part))
 
     def drop_staged(self) -> None:
-        """What was staged has not happened."""
+        """Drop the staged directives: their decision was not carried out."""
         self._staged.clear()
 
     def begin_anew(self, incarnation: str) -> None:

@@ -79,7 +79,7 @@ def _look_at_limits(live: LiveJobs, job: LiveJob, batch: BatchBuilder) -> None:
 
 
 def _pass_trial(live: LiveJobs, job: LiveJob, batch: BatchBuilder) -> None:
-    """The program has lived through its trial: now it may have what it asked for."""
+    """The program has passed its trial: now it may have what it asked for."""
     attempt = job.attempt
     assert attempt is not None
     job.passed_trial = True
@@ -92,7 +92,7 @@ def _pass_trial(live: LiveJobs, job: LiveJob, batch: BatchBuilder) -> None:
 
 
 def _look(live: LiveJobs, job: LiveJob, batch: BatchBuilder) -> None:
-    """See whether what the held `job` waits for has come, or never will."""
+    """Check whether the condition that the held `job` waits for holds, or never will."""
     if DEPENDENCY in job.holds:
         are_met = []
         for before in job.spec.after:
@@ -115,7 +115,7 @@ def _look(live: LiveJobs, job: LiveJob, batch: BatchBuilder) -> None:
 
 
 def _give_up(live: LiveJobs, job: LiveJob, why: str, batch: BatchBuilder) -> None:
-    """What the held `job` waits for will never come."""
+    """The condition that the held `job` waits for will never hold."""
     lifecycle.end(live, job, "CANCELLED", why)
     batch.settle(job.row, Phase.CANCELLED)
     lifecycle.send_all_away(live, job, How.CANCELLED, "cancelled")

@@ -1,10 +1,10 @@
-"""What the end of an attempt means: rules in the spirit of the Philly study of failures.
+"""Rules for the end of an attempt, in the spirit of the Philly study of failures.
 
 The study found that most failures are the program's own fault and come back on every retry, while a few are
 the infrastructure's, where a retry helps (Jeon et al., ATC 2019, sections 4.2 and 6).  So each end gets a
 cause by the first rule that fits; a program's fault fails at once, the infrastructure's is tried again after
-a back-off that doubles.  Whatever fails of the same thing a few times in a row is given up, as the study's
-third guideline has it.  `rota config` shows the rules, a configuration file may put others before them.
+a back-off that doubles.  A job that fails a few times in a row from the same cause is given up, as the
+study's third guideline says.  `rota config` shows the rules, a configuration file may put others before them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rota.wire.sync import Exit
 
 
 class Cause(StrEnum):
-    """Whose doing an end was."""
+    """What caused the end of an attempt."""
 
     FINISHED = "finished"
     REQUEUE = "requeue"
@@ -97,8 +97,8 @@ class EndVerdict:
     rule: str
     sentence: str
     signature: str = ""
-    """What the program left behind that says of what it failed, equal if it fails of the same once more;
-    empty where nothing says so, and where something outside ended it."""
+    """Signature of the failure in what the program left behind, equal if it fails from the same cause again;
+    empty if there is none, or if something outside ended it."""
 
 
 def judge(end: Exit | None, lost: str, requeue_code: int, rules: Sequence[Rule] = RULES) -> EndVerdict:
@@ -132,13 +132,13 @@ def signature_of(rule: Rule, end: Exit) -> str:
 
 
 def fails_alike(signatures: Sequence[str], most: int) -> bool:
-    """True if the last `most` of the failures were of the same known signature; 0: never."""
+    """True if the last `most` failures had the same known signature; 0: never."""
     last = list(signatures[-most:]) if most else []
     return len(last) == most > 0 and bool(last[0]) and len(set(last)) == 1
 
 
 def parting(end: Exit | None, verdict: EndVerdict) -> str:
-    """The outcome of an attempt that was told to stop: what our own signals did to it is no failure."""
+    """The outcome of an attempt that was ordered to stop: what our own signals did to it is no failure."""
     if end is None or end.oom or verdict.cause in (Cause.FINISHED, Cause.REQUEUE):
         return verdict.sentence
     if signal.SIGKILL in (end.signal, (end.code or 0) - 128):

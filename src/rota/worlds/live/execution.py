@@ -16,9 +16,9 @@ from rota.worlds.live.preemption import way_out
 
 
 def carry_out(live: LiveJobs, changes: Sequence[Change], how: Mapping[int, How]) -> list[Refusal]:
-    """Stage what makes `changes` true; `how` says why jobs stopped that were.
+    """Stage the directives that carry out `changes`; `how` says why stopped jobs were stopped.
 
-    Returns what no agent can be told.
+    Returns the changes that no agent can carry out.
     """
     heirs, refusals = _heirs(live, changes), []
     for change in changes:
@@ -90,7 +90,7 @@ def _put_out(live: LiveJobs, job: LiveJob) -> None:
 
 
 def _start(live: LiveJobs, job: LiveJob, grant: Grant) -> list[Refusal]:
-    """Begin, or go on with what is suspended if it can use the devices."""
+    """Begin an attempt, or continue a suspended one that can use the devices."""
     if job.barred:
         return _refuse(live, job)
     attempt = job.attempt
@@ -129,7 +129,7 @@ def _adjust(live: LiveJobs, job: LiveJob, old: Grant, new: Grant) -> list[Refusa
 
 
 def _move(live: LiveJobs, job: LiveJob, old: Grant, new: Grant) -> list[Refusal]:
-    """Other devices, or another claim on the same."""
+    """Other devices, or another claim on the present ones."""
     attempt = job.attempt
     if attempt is None or attempt.is_over:
         if job.barred:

@@ -43,7 +43,7 @@ class Hold:
 
     kind: str
     detail: str = ""
-    """The user who holds it, the jobs that it waits for, or what failed."""
+    """The user that holds it, the jobs that it waits for, or what failed."""
     until_s: float | None = None
     """Moment at which it ends by itself, seconds since the epoch."""
     requested: float | None = None

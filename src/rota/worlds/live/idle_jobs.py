@@ -18,7 +18,7 @@ from rota.worlds.live.holds import SUSPENDED, Hold
 from rota.worlds.live.jobs import AFTERWARDS_S, LiveJobs
 
 TAKEN_AFTER = 2.0
-"""Times its limit: then the devices of an idle job are taken, half of it after its user was told."""
+"""Multiple of its limit after which an idle job loses its devices; its user is warned at half of it."""
 
 
 def note_idle(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
@@ -35,7 +35,7 @@ def note_idle(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
 
 
 def limit_of(live: LiveJobs, job: LiveJob) -> float:
-    """How long it may do nothing: its own word, else the operator's; 0 is for ever."""
+    """Seconds that it may be idle: its own setting, else the operator's; 0 is without limit."""
     own = job.spec.idle_after_s
     return live.settings.idle_after_s if own is None else own
 
@@ -58,7 +58,7 @@ def is_to_be_suspended(live: LiveJobs, job: LiveJob) -> bool:
 
 
 def may_suspend(live: LiveJobs, job: LiveJob) -> bool:
-    """Whether the operator wants it, the job may be stopped, and what it has in memory or done is kept."""
+    """True if the operator wants it, the job may be stopped, and its memory or its work is kept."""
     said = job.capability
     keeps = job.spec.checkpoint == "own" or (
         said is not None and (said.checkpoint or said.suspend not in (None, Mechanism.RESTART))
@@ -89,7 +89,7 @@ def suspend_for(live: LiveJobs, job: LiveJob, why: Hold, text: str, batch: Batch
 
 
 def _idle_s(live: LiveJobs, job: LiveJob, attempt: Attempt) -> float | None:
-    """For how long it has done nothing with devices that it holds; None if that cannot be told now."""
+    """Seconds for which it has done nothing with devices that it holds; None if not known now."""
     works = attempt is job.attempt and live.is_running(job) and attempt.told is None
     if not works or attempt.ready_s is None or not attempt.grant.devices:
         return None

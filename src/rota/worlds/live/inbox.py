@@ -32,7 +32,7 @@ OF_ITSELF = -1
 
 @dataclass(frozen=True)
 class CommandAsked:
-    """Somebody wants something done; it is on record as command `seq`."""
+    """A user has given a command; it is on record as command `seq`."""
 
     seq: int
     user: str
@@ -66,7 +66,7 @@ Event = Arrived | CommandAsked | ReportTold | Changed | Begun
 
 
 COMPANY_S = 0.01
-"""Seconds that an arrival waits for more arrivals, where none can start at once."""
+"""Seconds that an arrival waits for more arrivals if none can start immediately."""
 
 
 class Inbox:
@@ -83,7 +83,7 @@ class Inbox:
         self._arrived_s = -math.inf
         """When arrivals were taken last."""
         self.changes = 0
-        """Number of events so far that need the world built again."""
+        """Count of events that require a rebuild of the world."""
 
     def put(self, event: Event) -> None:
         with self._ready:
@@ -136,7 +136,7 @@ class Inbox:
         return self._is_waited_on and not self._events
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """No thread waits any more."""
         with self._ready:
             self._closed = True
             self._ready.notify_all()

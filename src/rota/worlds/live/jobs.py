@@ -41,22 +41,22 @@ class Unsaved:
     attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
     nodes: set[int] = field(default_factory=set)
     done: list[tuple[int, dict[str, object]]] = field(default_factory=list)
-    """Commands, with what became of each."""
+    """Commands, with their outcomes."""
     events: list[tuple[str, str, str, str]] = field(default_factory=list)
-    """Who, kind, job, text."""
+    """User, kind, job, text."""
     points: list[Point] = field(default_factory=list)
     """Of the curves of jobs."""
     thinned: set[int] = field(default_factory=set)
-    """Rows of jobs whose neighbouring points are merged, after the points above are on record."""
+    """Rows of jobs to merge neighbouring points of, after the points above are on record."""
     costs: list[tuple[int, Cost]] = field(default_factory=list)
     asked: list[CommandAsked] = field(default_factory=list)
     """Commands that are the controller's to carry out: policies, changes of what jobs ask for."""
     started: list[tuple[float, float]] = field(default_factory=list)
     """Moments of submission and of the first process, of jobs that have just begun."""
     idle: list[tuple[int, str]] = field(default_factory=list)
-    """Rows of jobs that hold devices and do nothing, with what is to be said of it."""
+    """Rows of jobs that hold devices and are idle, with a sentence for each."""
     risks: list[tuple[int, str]] = field(default_factory=list)
-    """Rows of jobs whose promise is at risk from now on, or safe again, with a sentence about it."""
+    """Rows of jobs with a promise at risk from now on, or safe again, with a sentence about it."""
     scaling: bool = False
     """How many nodes are wanted, or which of them may go, has changed."""
     rebuild: str = ""
@@ -152,7 +152,7 @@ class Names:
             self._arrays.setdefault(array_of(job_id), []).append(row)
 
     def rows(self, name: str) -> Sequence[int]:
-        """Rows of the jobs that `name` stands for; none if it stands for nothing."""
+        """Rows of the jobs that `name` refers to; none if there are no such jobs."""
         if name in self._arrays:
             return self._arrays[name]
         return (self._rows[name],) if name in self._rows else ()
@@ -232,18 +232,18 @@ class LiveJobs(Mapping[int, LiveJob]):
             self._gone.add(job.row)
 
     def take_unsaved(self) -> Unsaved:
-        """Everything to be stored now; what is over and on record is forgotten."""
+        """Everything to be stored now; ended jobs that are on record are forgotten."""
         unsaved, self.unsaved = self.unsaved, Unsaved()
         for row in self._gone:
             self._jobs.pop(row, None)
         self._gone.clear()
         return unsaved
 
-    # -- what is known of a row ------------------------------------------------------------------
+    # -- facts about a row -----------------------------------------------------------------------
 
     @property
     def now(self) -> float:
-        """The moment that the loop's table stands at."""
+        """The moment of the loop's table."""
         return self.state.now
 
     @property
@@ -260,11 +260,11 @@ class LiveJobs(Mapping[int, LiveJob]):
         return self.table.jobs.submit_s.item(row)
 
     def workload(self, row: int) -> str:
-        """What it runs, as tables of speeds and costs know it."""
+        """Its program, by the name that tables of speeds and costs use."""
         return self.table.jobs.name_of("workload", row)
 
     def members(self, first: int | None) -> list[LiveJob]:
-        """The live jobs of the array whose first row this is."""
+        """The live jobs of the array that begins at this row."""
         return [job for job in self.values() if first is not None and job.array_first == first]
 
     # -- time ------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ class LiveJobs(Mapping[int, LiveJob]):
             self.timers.set(job.row, end_s)
 
     def _limit_s(self, job: LiveJob) -> float:
-        """Moment at which a running job is to have the notice of its limit, or its limit or trial ends."""
+        """Moment at which a running job gets the notice of its limit, or its limit or trial ends."""
         if job.is_over or not self.is_running(job):
             return math.inf
         attempt, ends_s = job.attempt, math.inf
@@ -295,7 +295,7 @@ class LiveJobs(Mapping[int, LiveJob]):
         return ends_s
 
     def note_program(self, job: LiveJob) -> None:
-        """What the program of `job` bears and works with, for policies, where it has changed."""
+        """Pass what the program of `job` supports and works with to policies, where it has changed."""
         row, can, batch = job.row, int(job.can), job.batch_size
         then = self.progress.batch.item(row)
         if self.progress.can.item(row) != can or (then != batch and (then == then or batch == batch)):

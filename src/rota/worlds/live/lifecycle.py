@@ -42,7 +42,7 @@ def offer(live: LiveJobs, job: LiveJob, made: Offer) -> None:
 
 
 def promise(live: LiveJobs, job: LiveJob, made: Promise) -> None:
-    """Record what the policy says of the deadline of `job`: promised, at risk, or safe again."""
+    """Record the policy's statement on the deadline of `job`: promised, at risk, or safe again."""
     before, job.promise = job.promise, made
     live.unsaved.job(job)
     if before is None or before.due_s != made.due_s:
@@ -181,13 +181,13 @@ def void(live: LiveJobs, job: LiveJob, attempt: Attempt, why: str) -> None:
 def keep_work(live: LiveJobs, job: LiveJob, attempt: Attempt, *, completely: bool) -> None:
     """Keep what remains of the work of `attempt` after its processes have gone; all of it if `completely`."""
     if attempt is job.attempt:
-        live.progress.stop(job.row, attempt.until_s(live.now))  # the loop hears of the end later
+        live.progress.stop(job.row, attempt.until_s(live.now))  # the loop receives the end later
     preemption.keep_saved(live, job, attempt, completely=completely)
     live.note_progress(job.row)
 
 
 def forget(live: LiveJobs, node: LiveNode, who: str) -> None:
-    """Take `node`, on which nothing is left, out of the cluster; the loop is built again."""
+    """Take the empty `node` out of the cluster; the loop is built again."""
     node.state, node.reason, node.drained_by = "forgotten", f"forgotten by {who}", ""
     live.unsaved.nodes.add(node.position)
     live.unsaved.event("forget", "", f"node {node.name}", who=who)
@@ -216,7 +216,7 @@ def send_all_away(live: LiveJobs, job: LiveJob, how: How, reason: str, wanted: W
 
 
 def end_others(live: LiveJobs, first: LiveJob, batch: BatchBuilder) -> None:
-    """`first` has completed: cancel the other submitted jobs of its group whose `group_rule` is `first`."""
+    """`first` has completed: cancel the other submitted jobs of its group that have `group_rule` `first`."""
     if first.spec.group_rule != "first":
         return
     group = live.state.jobs.group

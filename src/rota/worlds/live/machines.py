@@ -1,4 +1,4 @@
-"""The machines that have joined, and where they stand in the cluster."""
+"""The machines that have joined, and their positions in the cluster."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from rota.worlds.live.machines import LiveNode
 
 
 def look_at_nodes(live: LiveJobs, heard: Mapping[str, float], batch: BatchBuilder) -> None:
-    """Nodes whose agent is silent for too long are lost; those heard of again are back."""
+    """A node whose agent is silent for too long is lost; a node that reports again is back."""
     for node in live.machines.nodes:
         silent_s = batch.now - heard.get(node.name, batch.now)
         if node.state not in ("lost", "forgotten") and silent_s > live.settings.lost_after_s:
@@ -40,7 +40,7 @@ def lose(live: LiveJobs, position: int, batch: BatchBuilder, why: str) -> None:
 
 
 def _void_leavers(live: LiveJobs, position: int) -> None:
-    """Attempts on their way out, or suspended, on a lost node will never be heard of."""
+    """Attempts on a lost node that are stopping or suspended will never report."""
     for job in list(live.values()):
         for attempt in job.living:
             elsewhere = all(place.node != position for place in attempt.places)
@@ -73,7 +73,7 @@ def reopen(live: LiveJobs, node: LiveNode, batch: BatchBuilder) -> None:
 
 
 def regain(live: LiveJobs, position: int, batch: BatchBuilder) -> None:
-    """A node that was lost, or whose agent was stopped, is heard of again."""
+    """A node that was lost, or whose agent was stopped, reports again."""
     node = live.machines.nodes[position]
     drained = bool(node.drained_by)
     node.state = "drained" if drained else "up"

@@ -1,7 +1,7 @@
-"""What agents and programs report of running jobs: their speed and their use of devices.
+"""Reports of agents and programs on running jobs: their speed and their use of devices.
 
-Only a job that is alone on its devices says something about itself; its speed beside another job is compared
-with that.  Observations are kept with the job and passed to policies that ask for them.
+Only a job that is alone on its devices shows its own speed; its speed when co-located is compared with it.
+Observations are kept with the job and passed to policies that ask for them.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from rota.worlds.live.curves import Point, said_by_agent, said_by_program
 from rota.worlds.live.jobs import LiveJobs
 
 EVERY_S = 5.0
-"""Agents look so often."""
+"""Seconds between two looks of an agent."""
 SETTLED_S = 1.0
-"""A step time that a program told sooner than this after a change may still be of the time before."""
+"""A step time reported sooner than this after a change may still belong to the time before it."""
 HOLDS_S = 60.0
-"""What an agent said of the use of devices holds so long: it says nothing while nothing changes much."""
+"""Seconds for which a report on the use of devices holds: agents report only larger changes."""
 MOST_THINNED = 1
-"""Jobs whose points are thinned in one step, of which each takes some 25 ms; others wait for the next."""
+"""Most jobs whose points are thinned in one step (some 25 ms each); others wait for the next."""
 
 
 def seen_before(live: LiveJobs) -> list[Observation]:
-    """What is on record of all jobs, as if it were seen now; on grants that they have, or had.
+    """The recorded observations of all jobs, as if made now; on grants that they have, or had.
 
-    A speed is told if the job was on such devices in an attempt that is on record.
+    A speed is given if the job had such devices in an attempt that is on record.
     """
     now, cluster, seen = live.now, live.machines.cluster, []
     for job in live.values():
@@ -53,7 +53,7 @@ def seen_before(live: LiveJobs) -> list[Observation]:
 def note_usage(live: LiveJobs, job: LiveJob, attempt: Attempt, node: str, usage: Usage) -> None:
     """The agent of `node` has looked at what its part of `attempt` uses.
 
-    An agent that has nothing new to say says nothing: what it said before held until its last look but one.
+    An agent without news is silent: its previous report held until its last look but one.
     """
     first = attempt.places[0]
     before, then = first.looked_s, _busy_now(attempt)
@@ -84,7 +84,7 @@ def draw_progress(live: LiveJobs, job: LiveJob, attempt: Attempt, said: Progress
 
 
 def draw_end(live: LiveJobs, job: LiveJob) -> None:
-    """The newest attempt of `job` has ended: its curves come to their end with the last that was said."""
+    """The newest attempt of `job` has ended: its curves end with its last report."""
     _take_point(live, job, job.curves.close())
 
 
@@ -167,7 +167,7 @@ def note_speed(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
 
 
 def _heard(live: LiveJobs, job: LiveJob, attempt: Attempt, said: ProgressReport) -> Observation:
-    """What a program has said, as an observation of its last step."""
+    """The report of a program, as an observation of its last step."""
     until_s, step_s = said.at_s - live.epoch_unix_s, _number(said.step_s)
     return Observation(
         job.row,
@@ -189,7 +189,7 @@ def _number(value: float | None) -> float:
 
 
 def _shape(live: LiveJobs, attempt: Attempt) -> Shape:
-    """What the speed of `attempt` is one of."""
+    """Devices and batch size to which the speed of `attempt` belongs."""
     said = attempt.progress
     batch_size = said.batch_size if said is not None else None
     return shape_of(live.machines.cluster, attempt.grant, batch_size or 0.0)
@@ -202,7 +202,7 @@ def _is_alone(live: LiveJobs, job: LiveJob, attempt: Attempt) -> bool:
 
 
 def _pace_beside(live: LiveJobs, job: LiveJob, attempt: Attempt, speed: float) -> None:
-    """Beside another it works this fast: that is its rate, if it is known how fast it works alone."""
+    """Its speed when co-located; that gives its rate if its speed alone is known."""
     shape, row, now = _shape(live, attempt), job.row, live.now
     speeds = job.observed.speeds
     alike = {one: speeds[one] for one in speeds if one.batch_size == shape.batch_size or not one.gpu_type}

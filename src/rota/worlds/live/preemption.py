@@ -17,10 +17,10 @@ from rota.worlds.live.node_parts import stated_gib
 
 
 def way_out(job: LiveJob, leave: Leave, *, stays: bool = True) -> Wanted:
-    """How a preempted job gives its devices back, as its program can; `stays` if host memory has room for it.
+    """How a preempted job gives its devices back, given what its program can; `stays`: host memory has room.
 
-    A program that saves nothing by itself keeps its work only in memory: where it can be suspended there, it
-    is, whatever the policy says; its agent stops it all the same if there is no memory for that.
+    A program that saves nothing by itself keeps its work only in memory: if it can be suspended there, it is,
+    whatever the policy says; if there is no memory for that, its agent stops it.
     """
     if leave is Leave.ABANDON:
         return Wanted.STOP
@@ -54,10 +54,10 @@ def saved_work(job: LiveJob, attempt: Attempt, done: float, *, completely: bool)
 
 
 def keep_saved(live: LiveJobs, job: LiveJob, attempt: Attempt, *, completely: bool) -> None:
-    """The processes of `attempt` have gone: from here on its job has done what was saved.
+    """The processes of `attempt` have gone: from now on its job counts only the work that was saved.
 
-    What else it had done is lost for others if a decision made it go.  Without a record of its end it was
-    lost by the infrastructure, whatever it had been told.
+    Unsaved work counts as lost to other jobs if a decision stopped it.  Without a record of its end it was
+    lost by the infrastructure, whatever order it had received.
     """
     done = live.progress.base.item(job.row)
     saved = saved_work(job, attempt, done, completely=completely)
@@ -82,7 +82,7 @@ def to_redo(live: LiveJobs, state: State, row: int) -> Redo:
 
 
 def suspended(live: LiveJobs) -> list[Resident]:
-    """Waiting jobs whose processes stay in host memory, with what they hold there."""
+    """Waiting jobs with processes in host memory, and what they hold there."""
     return [
         _kept(live, job, attempt)
         for job in live.values()
@@ -92,7 +92,7 @@ def suspended(live: LiveJobs) -> list[Resident]:
 
 
 def would_keep(live: LiveJobs, row: int, leave: Leave) -> Resident | None:
-    """What a running job would keep if it were preempted by `leave`."""
+    """What a running job would keep in memory if it were preempted by `leave`."""
     job = live[row]
     attempt = job.attempt
     if attempt is None or attempt.is_over or not attempt.has_begun:
@@ -101,7 +101,7 @@ def would_keep(live: LiveJobs, row: int, leave: Leave) -> Resident | None:
 
 
 def _kept(live: LiveJobs, job: LiveJob, attempt: Attempt) -> Resident:
-    """By node the larger of what it asked for and what it was seen to use."""
+    """By node the larger of the memory it asked for and the memory it was seen to use."""
     seen = attempt.usage.memory_gib if attempt.usage is not None else 0.0
     gib = tuple(
         (place.node, max(stated_gib(job, attempt, place), place.suspended_gib or seen))
@@ -144,7 +144,7 @@ def preemption_cost_s(live: LiveJobs, row: int) -> float:
 def rules_in_force(
     live: LiveJobs, began_s: Callable[[State, int], float], min_run_s: float, *, is_new: bool
 ) -> Rules:
-    """What a live cluster forbids every policy: thrashing, and stopping jobs that must not be stopped.
+    """Rules of a live cluster for every policy: no thrashing, no stop of a job that must not be stopped.
 
     No job is preempted before `min_run_s` seconds after its processes began, as `began_s(state, row)` says.
     A policy that `is_new` has made no decision yet: its first decision stops no job.

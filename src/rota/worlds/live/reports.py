@@ -18,11 +18,11 @@ from rota.worlds.live.observations import draw_progress, note_speed, note_usage
 HANDLED = frozenset({PartStatus.RUNNING, PartStatus.SUSPENDED})
 """An agent that says why in one of these has met something that it did not expect."""
 SAME_LOOK_S = 0.5
-"""Moments of one look, told twice, differ by less: clocks that do not agree are compared anew each time."""
+"""The moments of one look, reported twice, differ by less: clocks that disagree are compared each time."""
 
 
 def take_in(live: LiveJobs, told: ReportTold, batch: BatchBuilder) -> ReportTold | None:
-    """Take in one request of an agent; what is about rows that this moment changes is left for the next."""
+    """Take in one request of an agent; news about rows that this moment changes is left for the next."""
     node = live.machines.nodes[live.machines.position[told.node]]
     request = told.request
     if node.is_forgotten:
@@ -60,7 +60,7 @@ def _note_met(live: LiveJobs, name: str) -> None:
 
 
 def _look_at_trouble(live: LiveJobs, node: LiveNode, request: SyncRequest, batch: BatchBuilder) -> None:
-    """A machine on which nothing can begin takes no new jobs, also none without devices."""
+    """A machine that can start no process takes no new jobs, not even jobs without devices."""
     before, node.trouble = node.trouble, request.trouble
     if node.trouble == before:
         return
@@ -139,7 +139,7 @@ def _take_report(live: LiveJobs, node: str, report: Report, batch: BatchBuilder)
     place = None if attempt is None else next((p for p in attempt.places if p.name == node), None)
     is_known = job is not None and attempt is not None and place is not None and not attempt.is_over
     if is_known and _is_of_another(live, report):
-        return  # the order for this attempt says whose it is: the agent gets rid of the other one's processes
+        return  # the order for this attempt names its job: the agent ends the processes of the other one
     if job is None or attempt is None or place is None or attempt.is_over:
         alive = report.status not in (PartStatus.ENDED, PartStatus.LOST)
         lifecycle.dismiss(live, node, report.row, job.id if job else "", report.attempt, alive=alive)
@@ -148,21 +148,21 @@ def _take_report(live: LiveJobs, node: str, report: Report, batch: BatchBuilder)
     batch.cause |= _note(live, node, job, attempt, report)
     batch.notable = True
     if place.status is report.status:
-        place.why = report.why  # what it waits for changes, and what its agent cannot do for it
+        place.why = report.why  # changes: what it waits for, and what its agent cannot do for it
     _tell_trouble(live, job, attempt, place, report)
     if place.status is not report.status or report.end is not None:
         _change(live, job, attempt, place, report, batch)
 
 
 def _tell_trouble(live: LiveJobs, job: LiveJob, attempt: Attempt, place: NodePart, report: Report) -> None:
-    """What an agent cannot do for a part, or make nothing of, is an event of its job, once an attempt."""
+    """What an agent cannot do or read for a part becomes an event of its job, once per attempt."""
     if report.why and report.status in HANDLED and not place.has_told:
         place.has_told = True
         live.unsaved.event("trouble", job.id, f"attempt {attempt.number} on {place.name}: {report.why}")
 
 
 def _note(live: LiveJobs, node: str, job: LiveJob, attempt: Attempt, report: Report) -> Event:
-    """Take in a report of a living part; the event is not NONE if plans may depend on what is new."""
+    """Take in a report of a living part; the event is not NONE if plans may depend on its news."""
     cause = Event.NONE
     live.unsaved.attempt(attempt)
     place = next(place for place in attempt.places if place.name == node)
@@ -197,10 +197,10 @@ def _note(live: LiveJobs, node: str, job: LiveJob, attempt: Attempt, report: Rep
 
 
 def _note_capability(live: LiveJobs, job: LiveJob, attempt: Attempt, said: Capability) -> Event:
-    """What the program of `job` can do: what an earlier attempt said, until this one has spoken.
+    """What the program of `job` can do: as an earlier attempt reported, until this one reports.
 
-    A program that still imports its libraries looks like one that will never speak.  Once it has spoken it
-    bears what it did not bear before, and a policy that wanted to resize it may.
+    A program that still imports its libraries looks like one that never reports.  Once it has reported, it
+    supports more than before, and a policy that wanted to resize it may do so.
     """
     before, could = job.capability, job.can
     if said.training:
@@ -216,7 +216,7 @@ def _note_capability(live: LiveJobs, job: LiveJob, attempt: Attempt, said: Capab
 
 
 def _is_news(live: LiveJobs, attempt: Attempt, node: str, usage: Usage) -> bool:
-    """Whether an agent has looked since: a report also says again what is known."""
+    """True if an agent has looked since then: a report also repeats known facts."""
     place = next(place for place in attempt.places if place.name == node)
     return place.looked_s is None or usage.at_s - live.epoch_unix_s - place.looked_s > SAME_LOOK_S
 
@@ -258,7 +258,7 @@ def _go_with_the_others(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
 
 
 def _suspended(live: LiveJobs, job: LiveJob, attempt: Attempt) -> None:
-    """All of the attempt is in host memory: if the job has devices again that it can use, it goes on."""
+    """All of the attempt is in host memory: if the job has usable devices again, it continues."""
     newest = job.attempt
     live.unsaved.job(job)
     if newest is None or newest is attempt or newest.is_over or newest.is_ordered:

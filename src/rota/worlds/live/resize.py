@@ -38,14 +38,14 @@ def changed(spec: JobSpec, args: Mapping[str, Any]) -> JobSpec:
 
 
 def resize(live: LiveJobs, job: LiveJob, asked: CommandAsked, batch: BatchBuilder) -> str:
-    """Let `job` leave if it runs on another number of devices than it asks for from now on.
+    """Stop `job` if it runs on another number of devices than it now asks for.
 
-    Returns why not, or nothing.  What it asks for changes after the step; until then it is held.
+    Returns why that cannot be, or nothing.  Its request changes after the step; until then it is held.
     """
     try:
         new = changed(job.spec, asked.args)
     except ValidationError:
-        return ""  # the change itself reports what is wrong
+        return ""  # the change itself reports the error
     never = impossible(live.machines.cluster, new, tenant_of(live, job))
     if never is not None:
         return f"it {never.constraint().sentence('device')}"

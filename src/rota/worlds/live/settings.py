@@ -1,4 +1,4 @@
-"""What an operator sets about the live world, and the knowledge that its policies get."""
+"""An operator's settings of the live world, and the knowledge that its policies get."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class LiveSettings:
     """Seconds of an agent's silence after which its node is fenced and its attempts are void."""
     back_off: BackOff = field(default_factory=BackOff)
     alike: int = 3
-    """Attempts in a row that fail of the same known cause, after which a job is given up; 0: never."""
+    """Failures in a row from the same known cause after which a job is given up; 0: never."""
     others: int = 0
-    """Other jobs of its user, or other users' jobs, that failed again of the same known cause, after which a
-    job is given up as well; 0: nothing is learnt from others."""
+    """Other jobs, of its user or of other users, that failed again from the same known cause, after which a
+    job is given up as well; 0: nothing is learnt from other jobs."""
     rules: Sequence[Rule] = RULES
     """What ends mean; see `endings`."""
     log_limit: Callable[[str], int] = lambda tenant: 0

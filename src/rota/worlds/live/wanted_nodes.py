@@ -11,7 +11,7 @@ from typing import Any
 from rota.worlds.live.machines import LiveNode
 
 AUTOSCALE = "autoscale"
-"""Who drains the nodes that are too many; also the name under which `Scaling` is stored."""
+"""Name of what drains surplus nodes; `Scaling` is stored under it too."""
 
 
 def works(state: str, drained_by: str) -> bool:
@@ -33,19 +33,19 @@ class ScaleLimits:
 
 @dataclass
 class Scaling:
-    """What is wanted, over the end of a controller."""
+    """The wanted size of the cluster; it outlives a controller."""
 
     limits: ScaleLimits
     wanted: int = 0
-    """Nodes that are to take jobs; 0 until the cluster has been looked at once."""
+    """Number of nodes that are to take jobs; 0 before the first look at the cluster."""
     changed_s: float = -math.inf
     """When that was changed last."""
     released: set[str] = field(default_factory=set)
-    """Nodes whose machines may go."""
+    """Nodes with machines that may go."""
     gone: set[str] = field(default_factory=set)
     """Nodes that have gone since, and have not joined again."""
     asked: int | None = None
-    """What the policy wants once the pause is over; not stored, since it says so again."""
+    """The policy's wish once the pause is over; not stored, since the policy repeats it."""
     look_s: float = math.inf
     """Moment of the next look; entries of the timers for another one are old."""
 

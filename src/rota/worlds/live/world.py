@@ -1,9 +1,9 @@
 """The world of real processes, as the loop sees it.
 
 Time is the controller's clock in seconds since the cluster's epoch.  The loop's table changes at the moment
-of a decision; machines follow: an attempt begins only when the devices it was given have been left by whoever
-held them, and a job's next attempt only when its last one has gone.  What has to be stored after each step
-collects in `LiveJobs.unsaved`.
+of a decision; machines follow: an attempt begins only when the jobs that held its devices have left them, and
+a job's next attempt only when its last one has gone.  `LiveJobs.unsaved` collects what has to be stored after
+each step.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class LiveWorld:
         self.heard = heard
         """Node -> moment at which its agent was last heard; the API's agents write it."""
         self._clock_trouble, self._told_of_clock = clock_trouble, ""
-        """What is to be said of the machine's clock, and what was."""
+        """Remarks on the machine's clock: to be made, and made."""
         self._how: dict[int, How] = {}
         """Why jobs stopped that the loop has stopped, by row."""
         self._carried_out = set(done)
@@ -155,7 +155,7 @@ class LiveWorld:
         return self._overhead(row, attempt, end)
 
     def _overhead(self, row: int, attempt: Attempt | None, end_s: float) -> Lost:
-        """What the present interval of `row` had of starting up."""
+        """Seconds of starting up in the present interval of `row`."""
         if attempt is None:
             return Lost()
         ready_s = end_s if attempt.ready_s is None else min(end_s, attempt.ready_s)
@@ -186,9 +186,9 @@ class LiveWorld:
     # -- what happens ----------------------------------------------------------------------------
 
     def _absorb(self, events: list[Event], batch: BatchBuilder) -> None:
-        """Note events until one has to wait, since it is about a row that has been touched already.
+        """Note events until one has to wait because its row has changed already.
 
-        What an agent says waits by itself, and then everything else it says: its words keep their order.
+        A report of an agent waits alone, and then so do its later reports: they keep their order.
         """
         later: list[Event] = []
         late: set[str] = set()
@@ -214,7 +214,7 @@ class LiveWorld:
             else:
                 self.live.unsaved.rebuild = self.live.unsaved.rebuild or event.why
                 batch.notable = True
-                # The rest may be about what this world does not know; all changes so far are read at once.
+                # The rest may be about things unknown to this world; all changes until now are read together.
                 later += [event for event in events[place + 1 :] if not isinstance(event, Changed)]
                 break
         if later:
@@ -249,7 +249,7 @@ class LiveWorld:
             live.timers.set(job.row, batch.now)  # it may never be met
 
     def _look_at_clock(self, batch: BatchBuilder) -> None:
-        """A wall clock that was set goes on record, once."""
+        """Record once that the wall clock was set."""
         said = self._clock_trouble()
         if bool(said) != bool(self._told_of_clock):
             text = said or "this machine's clock agrees with the cluster's again"
@@ -258,7 +258,7 @@ class LiveWorld:
         self._told_of_clock = said
 
     def _look_at_due(self, batch: BatchBuilder) -> None:
-        """Jobs and nodes whose moment has come."""
+        """Handle the jobs and nodes that are due."""
         for row in self.live.timers.due(batch.now):
             if row == NODES:
                 self._look_at_clock(batch)

@@ -1,4 +1,4 @@
-"""Indexes by which ended jobs and old keys are removed without looking at all there are."""
+"""Indexes to remove ended jobs and old keys without reading all of them."""
 
 from __future__ import annotations
 

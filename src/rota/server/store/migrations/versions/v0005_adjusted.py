@@ -1,4 +1,4 @@
-"""When what a job holds was last adjusted where it is, and how devices were held."""
+"""When the holdings of a job were last adjusted in place, and how devices were held."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points of the curves of jobs, in place of samples of what they used, which nobody could read."""
+"""Points of the curves of jobs, in place of unreadable samples of their usage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users who may look and change nothing."""
+"""Users with read-only access."""
 
 from __future__ import annotations
 
