@@ -81,7 +81,7 @@ LONG = {
     "server/store/rows.py": (452, "what is stored, one dataclass for each table, read side by side"),
     "table/state.py": (477, "the verbs of the loop, and what grows with time, on one table"),
     "scheduler/policy.py": (
-        413,
+        420,
         "what a policy is, the registry of all, and a policy by name with its parameters",
     ),
     "scheduler/loop.py": (541, "one pass of the loop, from what happened to what is recorded"),

@@ -27,6 +27,10 @@ from rota.scheduler.policy import parse_policy, published, systems
         ("pollux:mode=paper", "pollux"),
         ("pollux:mode=artifact,patience=3,p=0", "pollux@authors:p=0"),
         ("sia:mode=fixed,power=0.5", "sia@fixed:power=0.5"),
+        ("sia:mode=fixed", "sia@fixed:power=-0.5"),
+        ("gavel:tie=mode,aware=no", "gavel:aware=no"),
+        ("gavel:mode=artifact,tie=mode", "gavel@authors"),
+        ("shockwave:predictor=mode", "shockwave"),
         ("synergy:policy=las[quantum=7200],mode=artifact", "synergy@authors:policy=las[quantum=7200]"),
     ],
 )

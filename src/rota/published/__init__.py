@@ -65,3 +65,13 @@ FORMER_PARAMETERS: Mapping[str, frozenset[str]] = {
     "tiresias": frozenset({"quantum"}),
 }
 """By policy: parameters once accepted without effect, with those of published code or of its paper."""
+FORMER_DEFAULTS: Mapping[str, Mapping[str, str]] = {"sia@fixed": {"power": "-0.5"}}
+"""By policy: the value of a parameter under the former name, where its default differs now."""
+FORMER_VALUES: Mapping[str, frozenset[str]] = {
+    "gavel": frozenset({"tie=mode"}),
+    "gavel@authors": frozenset({"tie=mode"}),
+    "gavel@sia": frozenset({"tie=mode"}),
+    "shockwave": frozenset({"predictor=mode"}),
+    "shockwave@authors": frozenset({"predictor=mode"}),
+}
+"""By policy: values that meant the default, and have no name any more."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-from rota.scheduler.policy import Lever, When, register, system
+from rota.scheduler.policy import register, system
 
 _T = TypeVar("_T", bound=Callable[..., Any])
 
@@ -16,12 +16,11 @@ def register_like(
     summary: str,
     *,
     parameters: type[Any],
-    levers: Mapping[Lever, When] | None = None,
 ) -> Callable[[_T], _T]:
     """As `register`; what the variant needs, may do and heeds is what is registered of the policy `paper`.
 
-    `levers` replaces those of the paper's policy.  Conditions of its facts read `parameters` of the
-    variant, which therefore have the fields that they look at.
+    Conditions of these facts read `parameters` of the variant, which therefore have the fields that they
+    look at.
     """
     own = system(paper)
     return register(
@@ -29,7 +28,7 @@ def register_like(
         summary,
         paper=own.paper,
         needs=own.needs_when,
-        levers=own.levers_when if levers is None else levers,
+        levers=own.levers_when,
         parameters=parameters,
         rotates=own.rotates,
         work_conserving=own.work_conserving,

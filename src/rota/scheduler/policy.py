@@ -20,7 +20,7 @@ from rota.scheduler.former_names import todays_name
 from rota.scheduler.meant_policy import no_such_policy
 from rota.scheduler.own_modules import import_policies
 from rota.scheduler.parameters import parse_parameters
-from rota.scheduler.registering import begins_anew, check_entry, check_policy, kinds_of
+from rota.scheduler.registering import begins_anew, check_entry, kinds_of
 from rota.scheduler.snapshot import Snapshot
 
 
@@ -51,8 +51,15 @@ class Lever(StrEnum):
 
 def whole_policy(policy: Policy, name: str) -> Policy:
     """`policy`, called `name`, if it has all that a policy needs; PolicyError says what is missing."""
-    checked: Policy = check_policy(policy, name, Lever)
-    return checked
+    if not hasattr(policy, "needs"):
+        raise PolicyError(
+            f"policy {name!r} has no `needs`; expected what it must be told, frozenset() for nothing"
+        )
+    if not callable(getattr(policy, "decide", None)):
+        raise PolicyError(f"policy {name!r} has no method `decide`; expected decide(snapshot, memory)")
+    kinds_of(policy.needs, Knowledge, f"policy {name!r} has needs")
+    kinds_of(getattr(policy, "levers", frozenset()), Lever, f"policy {name!r} has levers")
+    return policy
 
 
 def levers_of(policy: Policy) -> frozenset[Lever]:

@@ -10,7 +10,6 @@ from enum import StrEnum
 from typing import Any, TypeVar, get_type_hints
 
 from rota.errors import InputError, PolicyError, brief
-from rota.knowledge.needs import Knowledge
 
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _Kind = TypeVar("_Kind", bound=StrEnum)
@@ -52,22 +51,6 @@ def kinds_of(given: Any, kind: type[_Kind], whose: str) -> frozenset[_Kind]:
             f"{kind.__name__}, such as {{{kind.__name__}.{first.name}}}, frozenset() for nothing"
         )
     return frozenset(given)
-
-
-def check_policy(policy: Any, name: str, levers: type[StrEnum]) -> Any:
-    """`policy`, called `name`, if it has all that a policy needs; PolicyError says what is missing.
-
-    `levers` is the enumeration that its levers are members of.
-    """
-    if not hasattr(policy, "needs"):
-        raise PolicyError(
-            f"policy {name!r} has no `needs`; expected what it must be told, frozenset() for nothing"
-        )
-    if not callable(getattr(policy, "decide", None)):
-        raise PolicyError(f"policy {name!r} has no method `decide`; expected decide(snapshot, memory)")
-    kinds_of(policy.needs, Knowledge, f"policy {name!r} has needs")
-    kinds_of(getattr(policy, "levers", frozenset()), levers, f"policy {name!r} has levers")
-    return policy
 
 
 def begins_anew(cls: Any) -> None:

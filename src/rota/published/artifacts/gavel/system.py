@@ -27,22 +27,16 @@ from rota.published.artifacts.gavel.objectives import (
     ProblemOfAuthors,
     seen_by_authors,
 )
+from rota.published.registration import register_like
 from rota.scheduler.decision import Memory
-from rota.scheduler.policy import register
 from rota.scheduler.snapshot import Snapshot
 from rota.stages.round_demand import RoundDemand
 from rota.stages.rounds import Turns
 from rota.systems.gavel.problem import GavelProblem
 from rota.systems.gavel.system import (
-    LEVERS,
-    NEEDS,
-    PAPER,
     Gavel,
     GavelParameters,
     TieRule,
-    by_deadline,
-    by_weight,
-    divided_between,
 )
 
 
@@ -62,17 +56,11 @@ class GavelOfAuthorsParameters(GavelOfSiaParameters):
     """Least time between two recomputations of the fractions, in seconds; Shockwave's fork has 1,000."""
 
 
-@register(
+@register_like(
+    "gavel",
     "gavel@authors",
     "Gavel as the authors' simulator carries it out",
-    paper=PAPER,
-    needs=NEEDS,
-    levers=LEVERS,
     parameters=GavelOfAuthorsParameters,
-    rotates=True,
-    heeds_deadlines=by_deadline,
-    heeds_weight=by_weight,
-    between=divided_between,
 )
 class GavelOfAuthors(Gavel):
     """Time by the authors' programs; new jobs wait for the next recomputation."""
@@ -98,17 +86,11 @@ class GavelOfAuthors(Gavel):
         return ProblemOfAuthors.of(snapshot, rules, demand, seen_by_authors(demand.rates, rules), own)
 
 
-@register(
+@register_like(
+    "gavel",
     "gavel@sia",
     "Gavel as Sia's simulator carries it out",
-    paper=PAPER,
-    needs=NEEDS,
-    levers=LEVERS,
     parameters=GavelOfSiaParameters,
-    rotates=True,
-    heeds_deadlines=by_deadline,
-    heeds_weight=by_weight,
-    between=divided_between,
 )
 class GavelOfSia(Gavel):
     """One queue over all types, books from the beginning."""

@@ -20,15 +20,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rota.knowledge.needs import Knowledge, Table
+from rota.knowledge.needs import Table
 from rota.model.columns import Floats, Ints
+from rota.published.registration import register_like
 from rota.scheduler.decision import Event
-from rota.scheduler.policy import Lever, register
 from rota.scheduler.snapshot import Snapshot
 from rota.systems.sia.goodputs import Goodputs
 from rota.systems.sia.parameters import SiaParameters
 from rota.systems.sia.policy import SiaRounds, fixed_batch
-from rota.systems.sia.system import PAPER
 
 RESTART_S = {"deepspeech2": 25.0, "imagenet": 250.0, "cifar10": 30.0, "bert": 120.0, "yolov3": 45.0}
 """Assumed cost of a restart in the authors' policy, in seconds by workload; `restart_s` for all others."""
@@ -47,14 +46,11 @@ class SimulatorRounds(SiaRounds):
         return Goodputs(told, rows, jobs.work_done(rows), fixed_batch(snapshot, rows), most)
 
 
-@register(
+@register_like(
+    "sia",
     "sia@authors",
     "Sia as the authors' simulator carries it out",
-    paper=PAPER,
-    needs={Knowledge.GOODPUT},
-    levers={Lever.PREEMPT, Lever.RESIZE, Lever.MIGRATE},
     parameters=SiaParameters,
-    rotates=True,
 )
 class SiaOfAuthors(SimulatorRounds):
     """The authors' seconds for a restart."""
@@ -75,14 +71,11 @@ class SiaFixedParameters(SiaParameters):
     """Power of goodput in the objective (p), whose sum is maximised."""
 
 
-@register(
+@register_like(
+    "sia",
     "sia@fixed",
     "Sia's separate program for jobs of one size, as the authors' simulator carries it out",
-    paper=PAPER,
-    needs={Knowledge.GOODPUT},
-    levers={Lever.PREEMPT, Lever.RESIZE, Lever.MIGRATE},
     parameters=SiaFixedParameters,
-    rotates=True,
 )
 class SiaFixed(SimulatorRounds):
     """Jobs of one size."""
